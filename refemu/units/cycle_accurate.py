@@ -160,15 +160,13 @@ def variants(unit: AnyUnit, known: Sequence[Variant]) -> tuple[Variant, ...]:
     its class nor, in a ready configuration, a parameter, are left out.
     """
     unit_class: type[Any] = unit.unit_class
-    configs, device, closed = unit.configs.values(), partial(overriding, unit_class), partial(_closed, unit_class)
+    configs, device, closed = unit.configs.values(), overriding(unit_class), partial(_closed, unit_class)
     return (
-        device("D-arith-19", "a start while busy begins another operation", begins=lambda self, start: bool(start)),
+        device("D-arith-19: a start while busy begins another operation", begins=lambda self, start: bool(start)),
         Variant("D-arith-20", "outputs stay those of the last closed operation", answer=partial(closed, False)),
         Variant("D-arith-20", "outputs are 0 unless an operation closes", answer=partial(closed, True)),
         device(
-            "D-arith-21",
-            "valid stays 1 until the next operation begins",
-            idle=lambda self: {"valid": self.state.valid},
+            "D-arith-21: valid stays 1 until the next operation begins", idle=lambda self: {"valid": self.state.valid}
         ),
         *(each for each in known if any(each.apply(config) != config for config in configs)),
         *of_part(unit_class, "inner", known),

@@ -3,19 +3,24 @@
 A module `cases.py` cites the sections of its unit: [olive §4.2]. It has stimuli only; outputs come from the unit.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith import prng
+from refemu.arith import fp16, prng
+from refemu.units import Config, find
 from refemu.units.ports import Port
 
-__all__ = ["Seeds", "columns", "random", "random_inputs", "sequences", "validated", "words"]
+__all__ = ["Seeds", "columns", "port_values", "random_inputs", "sequences", "validated", "words"]
 
 Seeds: TypeAlias = int | range  #: one seed, or consecutive ones
+Inputs: TypeAlias = Mapping[str, np.ndarray]  #: arrays by input port
+#: golden cases with one reason: why, inputs, and the decision that the outputs follow, if any
+Block: TypeAlias = tuple[str, Inputs, *tuple[str, ...]]
+Blocks: TypeAlias = Iterator[Block]
 
 
 def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
@@ -23,11 +28,19 @@ def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
 
     after: added to every seed.
     """
-    seeds = seed if isinstance(seed, range) else (seed,)
-    return prng.words_of([prng.stream(label, each + after) for each in seeds], 0, count)
+    return prng.words_of([prng.stream(label, number + after) for number in each(seed)], 0, count)
 
 
-def random(
+def tokens(label: str, seed: Seeds, shape: tuple[int, int], mask: int = 0x9FFF, after: int = 0) -> np.ndarray:
+    """Draw finite fp16 words, (seeds, tokens, channels); without a `mask`, their exponents are within 8 of each other.
+
+    mask: bits that are drawn; after: as for `words`.
+    """
+    drawn = (words(label, seed, prod(shape), after) >> np.uint64(48)).astype(np.int64)
+    return finite(drawn.reshape(-1, *shape) & mask | (0x2000 if mask != 0xFFFF else 0))
+
+
+def port_values(
     unit: str, port: Port, shape: tuple[int, ...], seed: Seeds, kind: str = "random", first: int = 0
 ) -> np.ndarray:
     """Draw uniform values of a port, int64 with lanes last, one sequence per unit, kind, port and seed.
@@ -37,19 +50,18 @@ def random(
     seed out of range.
     """
     full = (*shape, *port.shape)
-    seeds = seed if isinstance(seed, range) else (seed,)
-    streams = [prng.stream(f"{unit}/{kind}/{port.name}", each) for each in seeds]
+    streams = [prng.stream(f"{unit}/{kind}/{port.name}", number) for number in each(seed)]
     words = prng.words_of(streams, first * prod(full[1:]), prod(full))
     top = words.view(np.int64) if port.signed else words
     top >>= top.dtype.type(64 - port.bits)  # an arithmetic shift if the port is signed
     values = validated(port, top.view(np.int64))
-    return values.reshape(len(seeds) * full[0], *full[1:]) if isinstance(seed, range) else values.reshape(full)
+    return values.reshape(len(streams) * full[0], *full[1:]) if isinstance(seed, range) else values.reshape(full)
 
 
 def validated(port: Port, values: np.ndarray) -> np.ndarray:
     """Map int64 `values` of a port's bits to its limits, and fp16 patterns to finite ones; others are unchanged."""
     if port.kind == "f16":
-        values = np.where(values & 0x7C00 == 0x7C00, values ^ 0x4000, values)
+        values = finite(values)
     low, high = port.limits
     if not values.size or (low <= int(values.min()) and int(values.max()) <= high):
         return values
@@ -57,17 +69,34 @@ def validated(port: Port, values: np.ndarray) -> np.ndarray:
     return np.where(outside, low + np.abs(values - low) % (high - low + 1), values)
 
 
+def finite(words: np.ndarray) -> np.ndarray:
+    """Replace infinities and NaN among fp16 words by finite ones."""
+    return np.where(words & 0x7C00 == 0x7C00, words ^ 0x4000, words).astype(words.dtype)
+
+
+def patterns16(values: ArrayLike) -> np.ndarray:
+    """fp16 patterns of values, int64."""
+    return fp16.bits(fp16.to_f16(np.asarray(values))).astype(np.int64)
+
+
+def patterns32(values: ArrayLike) -> np.ndarray:
+    """float32 patterns of values, int64."""
+    return np.asarray(values, np.float32).view(np.uint32).astype(np.int64)
+
+
 def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed: Seeds) -> dict[str, np.ndarray]:
-    """Draw uniform values of every port, as `random` does; shape: without lanes, for one seed."""
-    return {port.name: random(unit, port, shape, seed) for port in ports}
+    """Draw uniform values of every port, as `port_values` does; shape: without lanes, for one seed."""
+    return {port.name: port_values(unit, port, shape, seed) for port in ports}
+
+
+def uniform(unit: str, config: Mapping[str, Any], shape: tuple[int, ...], seed: Seeds) -> dict[str, np.ndarray]:
+    """Draw uniform values of every input port of a unit, as `random_inputs` does."""
+    return random_inputs(unit, find(unit).ports(Config(**config)).inputs, shape, seed)
 
 
 def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int) -> dict[str, np.ndarray]:
     """The first `few` of every `rows` rows, those of one seed."""
-    return {
-        name: np.concatenate([array[low : low + few] for low in range(0, len(array), rows)])
-        for name, array in inputs.items()
-    }
+    return {name: array[np.arange(len(array)) % rows < few] for name, array in inputs.items()}
 
 
 def columns(**values: ArrayLike) -> dict[str, np.ndarray]:
@@ -77,7 +106,22 @@ def columns(**values: ArrayLike) -> dict[str, np.ndarray]:
     return {port: array if array.ndim else np.full(length, array) for port, array in arrays.items()}
 
 
-def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
+def crossed(**values: ArrayLike) -> dict[str, np.ndarray]:
+    """Make arrays of all combinations of values, those of the last port in turn first."""
+    return dict(zip(values, map(np.ravel, np.meshgrid(*values.values(), indexing="ij")), strict=True))
+
+
+def repeated(rows: Iterable[ArrayLike], count: int) -> np.ndarray:
+    """Rows of `count` values, each of a sequence that is repeated or cut off."""
+    return np.array([np.resize(row, count) for row in rows])
+
+
+def each(seed: Seeds) -> Sequence[int]:
+    """The seeds."""
+    return seed if isinstance(seed, range) else (seed,)
+
+
+def sequences(names: Sequence[str], events: ArrayLike) -> dict[str, np.ndarray]:
     """Make inputs of cases that are sequences of events, int64 (cases, events).
 
     events: cases of equal length; an event has one value per name.
@@ -90,8 +134,8 @@ def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -
 Edges: TypeAlias = Sequence[tuple[int, int]]
 
 
-def joined(blocks: Iterable[Mapping[str, np.ndarray]], few: int) -> dict[str, np.ndarray]:
-    """The first `few` operations of every block of whole ones, one after the other."""
+def joined(blocks: Iterable[Mapping[str, np.ndarray]], few: int | None = None) -> dict[str, np.ndarray]:
+    """The first `few` rows of every block, or all, one after the other."""
     parts = list(blocks)
     return {name: np.concatenate([part[name][:few] for part in parts]) for name in parts[0]}
 
@@ -128,6 +172,6 @@ def streamed(
     2**rare.
     """
     drawn = words(label, seed, rows) >> np.uint64(64 - rare)
-    each = len(next(iter(operations.values()))) // len(drawn)
-    operation = np.arange(rows) % each + each * np.arange(len(drawn))[:, None]
+    few = len(next(iter(operations.values()))) // len(drawn)
+    operation = np.arange(rows) % few + few * np.arange(len(drawn))[:, None]
     return {"start": (drawn == 0).astype(np.int64)} | {name: array[operation] for name, array in operations.items()}

@@ -4,6 +4,7 @@ The vector writer, the hex export, `refemu list`, `refemu step` and the test str
 """
 
 import importlib
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, wraps
@@ -76,7 +77,9 @@ class Unit(Generic[S, R]):
     configs: Mapping[str, Config]  #: ready configurations, each with its golden set
     unit_class: type[Stepped[S]]  #: unit_class(**config).steps(**inputs) yields States
     #: cases(config, kind, seed); "random" also takes a range of seeds, in turn; "model" comes from taps. By default,
-    #: this one, `mark`, `care`, `legal` and `closes` are the functions of module `cases` next to the class
+    #: this one, `mark`, `care`, `legal` and `closes` are the functions of module `cases` next to the class, which may
+    #: have instead of `cases` a function for each kind, `edge(config)` or `random(config, seed)`: it yields
+    #: (why, inputs) or (why, inputs, decision)
     cases: Callable[[Config, Kind, int | range], Iterable[Cases]] = _DERIVED
     name: str = _DERIVED  #: name of the block, as in `units.find(name)`; by default from the class
     ports: Callable[[Config], Ports] = _DERIVED  #: ports(config): inputs, outputs and registers in one configuration
@@ -116,7 +119,8 @@ class Unit(Generic[S, R]):
         home = self._of_block("cases") if declared and self.cases is None else ""
         for name in stimuli if home and _exists(home) else ():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, getattr(importlib.import_module(home), name, None))
+                module = importlib.import_module(home)
+                object.__setattr__(self, name, getattr(module, name, _by_kind(module) if name == "cases" else None))
         if self.mark is None and any(flag.output for flag in self.flags.values()):
             object.__setattr__(self, "mark", self._marked)
         self._require_callables()
@@ -355,6 +359,18 @@ def _exists(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # a parent package is missing
         return False
+
+
+def _by_kind(module: ModuleType) -> Callable[[Config, Kind, int | range], Iterator[Cases]] | None:
+    """Cases of a module with a function for each kind, of the configuration and of the seed if it draws."""
+    functions = {kind: vars(module)[kind] for kind in KINDS if inspect.isfunction(vars(module).get(kind))}
+
+    def cases(config: Config, kind: Kind, seed: int | range) -> Iterator[Cases]:
+        function = functions.get(kind, lambda: ())
+        arguments = (config, seed)[: len(inspect.signature(function).parameters)]
+        return (Cases(kind, *block) for block in function(*arguments))
+
+    return cases if functions else None
 
 
 #: A descriptor of any unit. Its States have different fields, which `ports` names.

@@ -60,33 +60,33 @@ def _with(parameter: str, value: Any, config: Config) -> Config:
     return Config(**{**config, parameter: value})
 
 
-def overriding(
-    unit_class: type[Any],
-    decision: str,
-    says: str,
-    apply: Callable[[Config], Config] = _unchanged,
-    /,
-    **members: Any,
-) -> Variant:
-    """Variant whose device has other methods, properties or constants: a value or a function for each name.
+def overriding(unit_class: type[Any]) -> Callable[..., Variant]:
+    """Function that makes variants whose devices have other methods, properties or constants.
 
-    unit_class: stepping class, or the class of a part. If the first parameter of a function is `old`, it gets the
-    members before the change, as of `super()`. Raises AttributeError for a name that the class does not have.
+    Its arguments: "D-olive-19: the reserved code has exponent 0", `apply` of the variant if any, and a value or a
+    function for each name. unit_class: stepping class, or the class of a part. If the first parameter of a function is
+    `old`, it gets the members before the change, as of `super()`. Raises AttributeError for a name that the class does
+    not have.
     """
 
-    def method(function: Any) -> Any:
-        if not inspect.isfunction(function) or next(iter(inspect.signature(function).parameters), "") != "old":
-            return function
-        return lambda self, *args, **named: function(super(changed, self), self, *args, **named)
+    def variant(text: str, apply: Callable[[Config], Config] = _unchanged, /, **members: Any) -> Variant:
+        decision, _, says = text.partition(": ")
 
-    def member(name: str, value: Any) -> Any:
-        kind = type(inspect.getattr_static(unit_class, name))
-        return kind(method(value)) if kind in (property, cached_property) else method(value)
+        def method(function: Any) -> Any:
+            if not inspect.isfunction(function) or next(iter(inspect.signature(function).parameters), "") != "old":
+                return function
+            return lambda self, *args, **named: function(super(changed, self), self, *args, **named)
 
-    module = f"{unit_class.__module__.rpartition('.')[0]}.variants"
-    body = {"__doc__": says, "__module__": module} | {name: member(name, each) for name, each in members.items()}
-    changed: type[Any] = type(unit_class.__name__, (unit_class,), body)
-    return Variant(decision, says, apply, changed)
+        def member(name: str, value: Any) -> Any:
+            kind = type(inspect.getattr_static(unit_class, name))
+            return kind(method(value)) if kind in (property, cached_property) else method(value)
+
+        module = f"{unit_class.__module__.rpartition('.')[0]}.variants"
+        body = {"__doc__": says, "__module__": module} | {name: member(name, each) for name, each in members.items()}
+        changed: type[Any] = type(unit_class.__name__, (unit_class,), body)
+        return Variant(decision, says, apply, changed)
+
+    return variant
 
 
 def of_part(

@@ -5,7 +5,7 @@ import pytest
 
 from refemu import units
 from refemu.units.ports import Port
-from refemu.units.stimuli import columns, random, random_inputs, sequences, streamed
+from refemu.units.stimuli import columns, port_values, random_inputs, sequences, streamed
 from refemu.units.unit import Unit
 from tests.oracles import prng
 
@@ -13,13 +13,15 @@ from tests.oracles import prng
 def test_random_takes_top_bits_of_own_sequence() -> None:
     words = prng.words(prng.stream("unit/random/x", 7), 0, 6)
 
-    assert random("unit", Port("x", 5), (6,), 7).tolist() == [word >> 59 for word in words]
-    assert random("unit", Port("x", 5, lanes=3), (2,), 7).ravel().tolist() == [word >> 59 for word in words]
-    assert random("unit", Port("x", 4, signed=True), (6,), 7).tolist() == [((word >> 60) ^ 8) - 8 for word in words]
+    assert port_values("unit", Port("x", 5), (6,), 7).tolist() == [word >> 59 for word in words]
+    assert port_values("unit", Port("x", 5, lanes=3), (2,), 7).ravel().tolist() == [word >> 59 for word in words]
+    assert port_values("unit", Port("x", 4, signed=True), (6,), 7).tolist() == [
+        ((word >> 60) ^ 8) - 8 for word in words
+    ]
 
 
 def test_random_reaches_the_whole_range() -> None:
-    assert sorted(set(random("unit", Port("x", 4, signed=True), (500,), 0).tolist())) == list(range(-8, 8))
+    assert sorted(set(port_values("unit", Port("x", 4, signed=True), (500,), 0).tolist())) == list(range(-8, 8))
 
 
 def test_sequences_differ_by_unit_port_and_seed() -> None:
@@ -27,8 +29,8 @@ def test_sequences_differ_by_unit_port_and_seed() -> None:
     first, second = random_inputs("unit", ports, (8,), 0).values()
 
     assert not np.array_equal(first, second)
-    assert not np.array_equal(first, random("other", ports[0], (8,), 0))
-    assert not np.array_equal(first, random("unit", ports[0], (8,), 1))
+    assert not np.array_equal(first, port_values("other", ports[0], (8,), 0))
+    assert not np.array_equal(first, port_values("unit", ports[0], (8,), 1))
 
 
 @pytest.mark.parametrize(
@@ -42,11 +44,11 @@ def test_sequences_differ_by_unit_port_and_seed() -> None:
     ],
 )
 def test_range_draws_what_its_seeds_draw_in_turn(port: Port) -> None:
-    wanted = np.concatenate([random("unit", port, (2, 5), seed) for seed in (7, 8, 9)])
-    drawn = random("unit", port, (2, 5), range(7, 10))
+    wanted = np.concatenate([port_values("unit", port, (2, 5), seed) for seed in (7, 8, 9)])
+    drawn = port_values("unit", port, (2, 5), range(7, 10))
 
     assert drawn.dtype == np.int64 and np.array_equal(wanted, drawn)
-    assert np.array_equal(random("unit", port, (6,), 7)[4:], random("unit", port, (2,), 7, first=4))
+    assert np.array_equal(port_values("unit", port, (6,), 7)[4:], port_values("unit", port, (2,), 7, first=4))
 
 
 @pytest.mark.parametrize(

@@ -100,10 +100,8 @@ def test_overriding_members_get_the_unit_and_its_own_members() -> None:
     unit = units.find("v_grouper")
     config = unit.configs["paper"]
     device = unit.unit_class(**config)
-    narrow = overriding(
-        unit.unit_class,
-        "D-test-1",
-        "one bit less",
+    narrow = overriding(unit.unit_class)(
+        "D-test-1: one bit less",
         format=lambda old, self: replace(old.format, mantissa_bits=self.high - 1),
         _shifts=lambda old, self: not old._shifts,
     )
@@ -118,7 +116,7 @@ def test_overriding_members_get_the_unit_and_its_own_members() -> None:
 def test_two_overriding_variants_of_one_method_combine() -> None:
     unit = units.find("ovp_decoder")
     up, double = (
-        overriding(unit.unit_class, "D-test-1", says, is_illegal=method)
+        overriding(unit.unit_class)(f"D-test-1: {says}", is_illegal=method)
         for says, method in (
             ("one more", lambda old, self, *codes: old.is_illegal(*codes) + 1),
             ("twice", lambda old, self, *codes: old.is_illegal(*codes) * 2),
@@ -133,7 +131,7 @@ def test_two_overriding_variants_of_one_method_combine() -> None:
 
 def test_overriding_unknown_member_is_an_error() -> None:
     with pytest.raises(AttributeError, match="no_such_method"):
-        overriding(OvpDecoder, "D-test-1", "none", no_such_method=lambda self: 0)
+        overriding(OvpDecoder)("D-test-1: none", no_such_method=lambda self: 0)
 
 
 def test_variant_of_one_value_is_impossible_for_another() -> None:

@@ -1,12 +1,12 @@
 """Golden cases of bfp_accumulator: the conversions of [harmonia §IV-B] at their ends, ties, NaN, random groups."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, find, stimuli
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units import Config
+from refemu.units.stimuli import Blocks, Inputs, Seeds, finite, sequences, uniform
 
 Event = tuple[int, int, int, int, int, int, int]  #: mode, clear, psum, low, a_exp, b_exp, w_scale
 NAMES = ("mode", "clear", "psum", "low", "a_exp", "b_exp", "w_scale")
@@ -14,120 +14,97 @@ W4, M4, M8 = range(3)  # modes
 MOST, ONE, TOP, LEAST = 122_400, 0x3C00, 0x7BFF, 1  #: largest sum of a sub-PE; FP16 words of 1, 65504 and 2^-24
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind."""
-    if kind == "paper":
-        yield _case(
-            kind,
-            "[harmonia §IV-B] one group in each mode: 1825 by a factor, -3246 alone, and fused with 48",
-            *[
-                [event]
-                for event in (
-                    (W4, 1, 1825, 0, 17, 0, 0x224C),
-                    (M4, 1, -3246, 0, 17, 16, 0),
-                    (M8, 1, -3246, 48, 17, 16, 0),
-                )
-            ],
-        )
-    if kind == "edge":
-        yield from _edge()
-    if kind == "random":
-        yield from _random(config, seed)
+def paper(config: Config) -> Blocks:
+    why = "[harmonia §IV-B] one group in each mode: 1825 by a factor, -3246 alone, and fused with 48"
+    worked = [(W4, 1, 1825, 0, 17, 0, 0x224C), (M4, 1, -3246, 0, 17, 16, 0), (M8, 1, -3246, 48, 17, 16, 0)]
+    yield why, _single(worked)
 
 
-def _edge() -> Iterator[Cases]:
+def edge(config: Config) -> Blocks:
     w_top = [(W4, 1, sign * p, 0, 30, 0, ONE) for p in (255, 256, 65_280) for sign in (1, -1)]
     b_top = [(M4, 1, MOST, 0, 30, 30, 0), (M8, 1, MOST, MOST, 30, 30, 0), (M4, 1, -MOST, 0, 31, 31, 0)]
     why = "partial sums at and over the end of FP16, in every mode"
-    yield _case("edge", why, *[[e] for e in w_top + b_top], decision="D-harmonia-7")
+    yield why, _single(w_top + b_top), "D-harmonia-7"
     low = [(mode, 1, sign, 0, a, b, 0) for mode in (M4, M8) for sign in (1, -1) for a, b in ((0, 0), (1, 8), (15, 1))]
-    yield _case(
-        "edge", "partial sums that become subnormal or 0 in FP16", *[[event] for event in low], decision="D-harmonia-7"
-    )
+    yield "partial sums that become subnormal or 0 in FP16", _single(low), "D-harmonia-7"
     ties = [(M4, 1, p, 0, 20, 20, 0) for p in (2049, 2051, 4098, -4102)]
-    yield _case(
-        "edge", "halfway between two FP16 values: to even", *[[event] for event in ties], decision="D-harmonia-7"
-    )
+    yield "halfway between two FP16 values: to even", _single(ties), "D-harmonia-7"
     factors = [(W4, 1, p, 0, 15, 0, w) for p in (1825, -7) for w in (0, LEAST, 0x03FF, TOP, 0xBC00)]
     why = "weight factors 0, subnormal, largest, negative"
-    yield _case("edge", why, *[[event] for event in factors], decision="D-harmonia-8")
+    yield why, _single(factors), "D-harmonia-8"
     top = [(W4, 0, 65_280, 0, 30, 0, ONE), (W4, 0, -65_280, 0, 30, 0, ONE), (W4, 0, 1, 0, 20, 0, ONE)]
     why = "infinity minus infinity is NaN and stays until the next output"
-    yield _case(
-        "edge", why, [*top, (W4, 1, 1, 0, 20, 0, ONE)], [(W4, 0, 65_280, 0, 30, 0, 0), *top], decision="D-harmonia-10"
-    )
+    yield why, _cases([*top, (W4, 1, 1, 0, 20, 0, ONE)], [(W4, 0, 65_280, 0, 30, 0, 0), *top]), "D-harmonia-10"
     ends = [(M8, 0, sign * MOST, sign * MOST, 22, 22, 0) for sign in (1, -1)]
-    yield _case(
-        "edge",
+    yield (
         "sums of 8 by 8 bits at both ends, and back to +0",
-        [*ends, (M8, 0, 0, 0, 22, 22, 0)],
-        [ends[1], ends[0], (M8, 0, 1, -16, 22, 22, 0)],
-        decision="D-harmonia-11",
+        _cases([*ends, (M8, 0, 0, 0, 22, 22, 0)], [ends[1], ends[0], (M8, 0, 1, -16, 22, 22, 0)]),
+        "D-harmonia-11",
     )
     big, small = (M4, 0, MOST, 0, 30, 20, 0), (M4, 0, 1, 0, 1, 30, 0)
     why = "a small term is lost next to a large one, so the order of groups shows"
-    yield _case("edge", why, [big, small, small], [small, small, big], decision="D-harmonia-10")
+    yield why, _cases([big, small, small], [small, small, big]), "D-harmonia-10"
     shared = [(W4, 0, p, 0, a, 0, 0x2C67) for p, a in ((1825, 17), (-733, 15), (64_001, 12), (-19, 18), (5003, 16))]
     why = "one factor for five groups, then another: every group is scaled separately"
-    yield _case("edge", why, *[[*shared, *_with_factor(shared, w)] for w in (0x2BFF, 0x3001)], decision="D-harmonia-9")
+    yield why, _cases(*[[*shared, *((*event[:-1], w) for event in shared)] for w in (0x2BFF, 0x3001)]), "D-harmonia-9"
     why = "a sum and its negative cancel exactly, since each product is rounded before it is added"
-    yield _case(
-        "edge",
+    yield (
         why,
-        *[[(W4, 0, sign * p, 0, 15, 0, 0x3FFF) for sign in (1, -1)] for p in (57_113, 65_279, 40_961, 12_289, 61_681)],
-        decision="D-harmonia-10",
+        _cases(
+            *[
+                [(W4, 0, sign * p, 0, 15, 0, 0x3FFF) for sign in (1, -1)]
+                for p in (57_113, 65_279, 40_961, 12_289, 61_681)
+            ]
+        ),
+        "D-harmonia-10",
     )
     why = "an output whose first value is -0 starts from +0, so it is +0; so is a second one"
     zero = [(W4, 0, 0, 0, 15, 0, 0xBC00), (M4, 0, -1, 0, 0, 0, 0), (W4, 0, -1, 0, 1, 0, 0)]
-    first = [(mode, 1, psum, other, e_x, e_y, s) for mode, _, psum, other, e_x, e_y, s in zero]
-    yield _case("edge", why, *[list(pair) for pair in zip(first, zero, strict=True)], decision="D-arith-5")
+    first = [(event[0], 1, *event[2:]) for event in zero]
+    yield why, _cases(*zip(first, zero, strict=True)), "D-arith-5"
     why = "a case that ends with an infinity and flags, then one that does not clear"
-    yield _case("edge", why, [top[0], (M4, 0, 1, 0, 0, 0, 0)], [(M4, 0, 5, 0, 20, 20, 0), (M8, 0, 5, 3, 20, 20, 0)])
+    yield why, _cases([top[0], (M4, 0, 1, 0, 0, 0, 0)], [(M4, 0, 5, 0, 20, 20, 0), (M8, 0, 5, 3, 20, 20, 0)])
 
 
-def _with_factor(events: list[Event], w_scale: int) -> list[Event]:
-    return [(*event[:-1], w_scale) for event in events]
-
-
-def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
-    drawn = random_inputs("bfp_accumulator", find("bfp_accumulator").ports(config).inputs, (32, 16), seed)
+def random(config: Config, seed: Seeds) -> Blocks:
+    drawn = uniform("bfp_accumulator", config, (32, 16), seed)
     drawn |= {
         "mode": drawn["mode"] % 3,
         "clear": (drawn["clear"] & (drawn["low"] & 7 == 0)).astype(np.int64),
         "psum": drawn["psum"] * 120_000 >> 17,
         "low": drawn["low"] * 120_000 >> 17,
     }
-    yield Cases("random", "uniform sums and exponents, modes mixed", legal(config, drawn))
-    near = {
-        "a_exp": 12 + (drawn["a_exp"] & 7),
-        "b_exp": 12 + (drawn["b_exp"] & 7),
-        "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF),
-    }
-    yield Cases("random", "exponents and weight factors as in real tensors", legal(config, {**drawn, **near}))
+    yield "uniform sums and exponents, modes mixed", legal(config, drawn)
+    near = {name: 12 + (drawn[name] & 7) for name in ("a_exp", "b_exp")}
+    near |= {"w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF)}
+    yield "exponents and weight factors as in real tensors", legal(config, {**drawn, **near})
     shared = near | {"w_scale": near["w_scale"][:, np.arange(16) // 4 * 4], "mode": 0 * drawn["mode"] + W4}
     some = {name: array[::4] for name, array in {**drawn, **shared}.items()}
-    yield Cases("random", "weights: the same, a factor for four groups", legal(config, some))
+    yield "weights: the same, a factor for four groups", legal(config, some)
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` with 0 where the mode has no field and with finite weight factors."""
     mode, w_scale = inputs["mode"], np.asarray(inputs["w_scale"])
-    finite = np.where((w_scale & 0x7C00) == 0x7C00, w_scale ^ 0x4000, w_scale)
     return {
         **inputs,
         "low": np.where(mode == M8, inputs["low"], 0),
         "b_exp": np.where(mode == W4, 0, inputs["b_exp"]),
-        "w_scale": np.where(mode == W4, finite, 0).astype(w_scale.dtype),
+        "w_scale": np.where(mode == W4, finite(w_scale), 0).astype(w_scale.dtype),
     }
 
 
-def _case(kind: Kind, why: str, *sequences: list[Event], decision: str = "") -> Cases:
-    """One block: each sequence of groups is a case; all are equally long."""
-    return Cases(kind, why, stimuli.sequences(NAMES, sequences), decision)
+def _cases(*cases: Sequence[Event]) -> Inputs:
+    """Each sequence of groups is a case; all are equally long."""
+    return sequences(NAMES, cases)
 
 
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
+def _single(events: Sequence[Event]) -> Inputs:
+    """Cases of one group."""
+    return _cases(*([event] for event in events))
+
+
+def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:
     return {
         name: np.asarray(result.flags >> bit & 1, np.bool_)
         for bit, name in enumerate(("FP16_OVERFLOW", "FP16_UNDERFLOW", "INVALID"))

@@ -6,10 +6,8 @@ from refemu.units.variant import Variant, choices, overriding
 
 VARIANTS: tuple[Variant, ...] = (
     *alignment.variants(BfpAligner),
-    overriding(
-        BfpAligner,
-        "D-harmonia-2",
-        "a rounded magnitude that carries out wraps",
+    overriding(BfpAligner)(
+        "D-harmonia-2: a rounded magnitude that carries out wraps",
         _fitted=lambda self, magnitude, m: magnitude & ((1 << m) - 1),
     ),
     *choices("D-harmonia-2", "rounding", "truncate"),

@@ -14,9 +14,9 @@ def _from_one(old: BfpConverter, self: BfpConverter, *inputs: int | Lanes) -> Ch
 
 VARIANTS: tuple[Variant, ...] = (
     *alignment.variants(BfpConverter),
-    overriding(BfpConverter, "D-harmonia-3", "a group of zeros and subnormals has exponent 1", align=_from_one),
+    overriding(BfpConverter)("D-harmonia-3: a group of zeros and subnormals has exponent 1", align=_from_one),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-5": "Both ready configurations reject field 31 in a valid lane, so no row has an infinity or a NaN "
-    "that another policy would convert.",
+    "that another policy would convert."
 }

@@ -1,7 +1,5 @@
 """Variants of the decisions of bfp_pe."""
 
-from functools import partial
-
 from refemu.units.harmonia.bfp_pe import M8W4, BfpPe
 from refemu.units.harmonia.variants import accumulation
 from refemu.units.variant import Variant, overriding
@@ -26,13 +24,13 @@ def _symmetric(old: BfpPe, self: BfpPe, shift: int) -> Operand:
     return signs, tuple(min(each, 7) for each in magnitudes) if self.state.mode == M8W4 else magnitudes
 
 
-_device = partial(overriding, BfpPe)
+_device = overriding(BfpPe)
 VARIANTS: tuple[Variant, ...] = (
     *accumulation.variants(BfpPe),
     *accumulation.ANSWERS,
-    _device("D-harmonia-14", "INT4 codes are a sign and a magnitude", _operand=_sign_magnitude),
-    _device("D-harmonia-14", "INT4 codes are unsigned, with a zero point of 8", _operand=_zero_point),
-    _device("D-harmonia-14", "the INT4 code -8 counts as -7", _operand=_symmetric),
+    _device("D-harmonia-14: INT4 codes are a sign and a magnitude", _operand=_sign_magnitude),
+    _device("D-harmonia-14: INT4 codes are unsigned, with a zero point of 8", _operand=_zero_point),
+    _device("D-harmonia-14: the INT4 code -8 counts as -7", _operand=_symmetric),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-12": "Splitting a or b gives the same integer, since (16 h + l) x = 16 h x + l x, exact before the "

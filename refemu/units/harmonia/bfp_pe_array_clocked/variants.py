@@ -1,7 +1,6 @@
 """Variants of the decisions of bfp_pe_array_clocked, and of the accumulators inside it."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from refemu.units import Changes, Lanes
@@ -91,34 +90,30 @@ def _held_columns(old: Array, self: Array, *inputs: int | Lanes) -> Changes:
     return changes | column_registers(self._columns) | self._files()
 
 
-_device = partial(overriding, BfpPeArrayClocked)
+_device = overriding(BfpPeArrayClocked)
 VARIANTS: tuple[Variant, ...] = (
     *accumulation.variants(BfpPeArrayClocked),
     *choices("D-harmonia-22", "overlap", True),
-    _device("D-harmonia-40", "both wrappers work in the first slot of M8M8", _working=_both_wrappers),
+    _device("D-harmonia-40: both wrappers work in the first slot of M8M8", _working=_both_wrappers),
     _device(
-        "D-harmonia-40",
-        "the sub-PEs of a pass work one per slot",
+        "D-harmonia-40: the sub-PEs of a pass work one per slot",
         _working=lambda self, column, slot: 1 << seat(column.current.mode, slot),
     ),
-    _device("D-harmonia-41", "operands that arrive replace those that wait", _arrive=_overwriting),
+    _device("D-harmonia-41: operands that arrive replace those that wait", _arrive=_overwriting),
     _device(
-        "D-harmonia-41",
-        "operands have one file",
+        "D-harmonia-41: operands have one file",
         _arrive=lambda old, self, operands, c, entry, free, counts: old._arrive(
             operands, c, entry, free and not self._columns[c].left, counts
         ),
     ),
-    _device("D-harmonia-42", "a column leaves an edge later", idle=_later_results),
-    _device("D-harmonia-42", "in M8M4 a code beyond four bits counts as 15", _read=_saturating),
+    _device("D-harmonia-42: a column leaves an edge later", idle=_later_results),
+    _device("D-harmonia-42: in M8M4 a code beyond four bits counts as 15", _read=_saturating),
     *choices("D-harmonia-43", "overlap", True, False),
-    _device("D-harmonia-43", "the left one of two columns that end together leaves", _leave=_left_first),
-    _device("D-harmonia-44", "activations move to the last column of the array", _passes=_to_the_end),
-    _device("D-harmonia-44", "a column that the tile lacks is not entered", idle=_around_holes),
-    _device("D-harmonia-63", "columns continue while the ports are held", stay=_held_ports),
-    _device("D-harmonia-63", "operands enter while the columns are held", stay=_held_columns),
-    _device("D-harmonia-63", "outputs stay while the array is held", stay=lambda self, *inputs: {"cycles": 1}),
+    _device("D-harmonia-43: the left one of two columns that end together leaves", _leave=_left_first),
+    _device("D-harmonia-44: activations move to the last column of the array", _passes=_to_the_end),
+    _device("D-harmonia-44: a column that the tile lacks is not entered", idle=_around_holes),
+    _device("D-harmonia-63: columns continue while the ports are held", stay=_held_ports),
+    _device("D-harmonia-63: operands enter while the columns are held", stay=_held_columns),
+    _device("D-harmonia-63: outputs stay while the array is held", stay=lambda self, *inputs: {"cycles": 1}),
 )
-UNOBSERVABLE: dict[str, str] = {
-    "D-harmonia-36": bfp_pe_array.UNOBSERVABLE["D-harmonia-36"],
-}
+UNOBSERVABLE: dict[str, str] = {"D-harmonia-36": bfp_pe_array.UNOBSERVABLE["D-harmonia-36"]}

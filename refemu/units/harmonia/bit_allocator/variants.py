@@ -1,7 +1,5 @@
 """Variants of the decisions of bit_allocator."""
 
-from functools import partial
-
 from refemu.units.declaration import Changes
 from refemu.units.harmonia.bit_allocator import BitAllocator
 from refemu.units.variant import Variant, choices, overriding
@@ -64,32 +62,22 @@ def _reporting(old: BitAllocator, self: BitAllocator, prefill: int) -> Changes:
     return {**old.prefill(prefill), **ports}
 
 
-_device = partial(overriding, BitAllocator)
+_device = overriding(BitAllocator)
 VARIANTS: tuple[Variant, ...] = (
     _device(
-        "D-harmonia-17",
-        "a group of V falls with its first ordinary token",
-        prefill=_first_prompt,
-        _falling=_first_falls,
+        "D-harmonia-17: a group of V falls with its first ordinary token", prefill=_first_prompt, _falling=_first_falls
     ),
-    _device(
-        "D-harmonia-17",
-        "initial tokens do not delay their group of V",
-        prefill=_last_prompt,
-        _falling=_last_falls,
-    ),
+    _device("D-harmonia-17: initial tokens do not delay their group of V", prefill=_last_prompt, _falling=_last_falls),
     *choices("D-harmonia-18", "n_local", 32, 95),
     _device(
-        "D-harmonia-18",
-        "the local tokens do not include the residual",
+        "D-harmonia-18: the local tokens do not include the residual",
         prefill=_whole_prompt,
         opens=_opens_group,
         demote=_demotes_group,
     ),
     _device(
-        "D-harmonia-19",
-        "the tokens of a prompt stay at 8 bits",
+        "D-harmonia-19: the tokens of a prompt stay at 8 bits",
         prefill=lambda old, self, prefill: {**old.prefill(prefill), "low_tokens": 0, "low_groups": 0},
     ),
-    _device("D-harmonia-19", "a prompt reports its last demotion", prefill=_reporting),
+    _device("D-harmonia-19: a prompt reports its last demotion", prefill=_reporting),
 )

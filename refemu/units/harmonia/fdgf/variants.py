@@ -1,7 +1,5 @@
 """Variants of the decisions of fdgf."""
 
-from functools import partial
-
 from refemu.units.harmonia.fdgf import COLUMN_MAJOR, FETCH_A, ROW_MAJOR, FdgfController
 from refemu.units.variant import Variant, choices, overriding
 
@@ -16,21 +14,19 @@ def _row_major_ties(self: FdgfController, rows: int, inner: int, columns: int) -
     return COLUMN_MAJOR if first < second else ROW_MAJOR
 
 
-_device = partial(overriding, FdgfController)
+_device = overriding(FdgfController)
 VARIANTS: tuple[Variant, ...] = (
-    _device("D-harmonia-30", "the fraction of tiles decides", choose=_literal),
+    _device("D-harmonia-30: the fraction of tiles decides", choose=_literal),
     _device(
-        "D-harmonia-30",
-        "tiles at the edge are fetched whole",
+        "D-harmonia-30: tiles at the edge are fetched whole",
         _side=lambda self, code, mt, kt: self.m if code == FETCH_A else self.k,
     ),
-    _device("D-harmonia-31", "dataflow 2 on a tie", choose=_row_major_ties),
+    _device("D-harmonia-31: dataflow 2 on a tie", choose=_row_major_ties),
     _device(
-        "D-harmonia-31",
-        "dataflow 2 while M is not below K",
+        "D-harmonia-31: dataflow 2 while M is not below K",
         choose=lambda self, rows, inner, columns: ROW_MAJOR if rows >= columns else COLUMN_MAJOR,
     ),
-    _device("D-harmonia-31", "always dataflow 1", choose=lambda self, *shape: COLUMN_MAJOR),
-    _device("D-harmonia-31", "always dataflow 2", choose=lambda self, *shape: ROW_MAJOR),
+    _device("D-harmonia-31: always dataflow 1", choose=lambda self, *shape: COLUMN_MAJOR),
+    _device("D-harmonia-31: always dataflow 2", choose=lambda self, *shape: ROW_MAJOR),
     *choices("D-harmonia-31", "ema_unit", "bits"),
 )

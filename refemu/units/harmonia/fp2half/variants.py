@@ -19,7 +19,7 @@ def _rounds(says: str, half: Callable[[np.ndarray, Fp16Mode], np.ndarray]) -> Va
         value, mode = np.uint32(word).view(np.float32), Fp16Mode(overflow="saturate" if self.saturate else "inf")
         return int(fp16.bits(half(np.asarray(value), mode)))
 
-    return overriding(Fp2Half, "D-arith-2", says, _half=rounded)
+    return overriding(Fp2Half)(f"D-arith-2: {says}", _half=rounded)
 
 
 VARIANTS: tuple[Variant, ...] = (

@@ -1,66 +1,67 @@
 """Golden cases of harmonia_core: small products through all steps of [harmonia §IV-A, Fig. 12]."""
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, find
-from refemu.units.stimuli import Seeds, random, random_inputs
+from refemu.units import Config, find
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, port_values, uniform
 
 LANES = 32
 DRAWN = 22  #: products of kinds paper and edge
 ANGLE = 5  #: number of the product with a rotated key so near a midpoint of FP16 that it shows angles rounded to FP32
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    ports = find("harmonia_core").ports(config).inputs
-    if kind == "random":
-        count = 8 if config["kind"] == "score" else 4
-        inputs = {port.name: random("harmonia_core", port, (count,), seed, first=DRAWN) for port in ports}
-        yield Cases(kind, "exponents and factors as in real tensors", legal(config, inputs))
-        return
-    raw = random_inputs("harmonia_core", ports, (DRAWN,), seed)
+def paper(config: Config, seed: Seeds) -> Blocks:
+    drawn = legal(config, uniform("harmonia_core", config, (DRAWN,), seed))
+    yield "[harmonia §IV-A] one product through all steps", {p: a[:1] for p, a in drawn.items()}
+
+
+def edge(config: Config, seed: Seeds) -> Blocks:
+    raw = uniform("harmonia_core", config, (DRAWN,), seed)
     drawn = legal(config, raw)
-    if kind == "paper":
-        yield Cases(kind, "[harmonia §IV-A] one product through all steps", {p: a[:1] for p, a in drawn.items()})
-    if kind == "edge":
-        some = {p: a[1:2] for p, a in drawn.items()}
-        yield Cases(kind, "activations of 0, of either sign", {**some, "a_mag": 0 * some["a_mag"]})
-        why = "weight factors and activations so small that results are 0"
-        yield Cases(kind, why, {**some, "a_exp": 0 * some["a_exp"] + 1, "w_scale": some["w_scale"] & 0x03FF})
-        some = {p: a[2:6] for p, a in drawn.items()}
-        why = "shared exponents of 0 and 1: most results of weights, keys and values are subnormal in FP16"
-        yield Cases(kind, why, {**some, "a_exp": raw["a_exp"][2:6] & 1}, "D-harmonia-4")
-        some = {p: a[6:12] for p, a in drawn.items()}
-        why = "activations of shared exponents from 4 to 15, far from each other"
-        yield Cases(kind, why, {**some, "a_exp": 4 + raw["a_exp"][6:12] % 12})
-        some = {p: a[12:16] for p, a in drawn.items()}
-        why = "activations of one sign, mantissas of 128 and more: sums near the largest of their exponents"
-        yield Cases(kind, why, {**some, "a_sign": 0 * some["a_sign"], "a_mag": some["a_mag"] | 128})
-        some = {p: a[16:] for p, a in drawn.items()}
-        why = "larger activations, shared exponents of 17 to 20: results beyond 2, scores far apart"
-        yield Cases(kind, why, {**some, "a_exp": raw["a_exp"][16:] % 4 + 17})
-        why = "rows and columns that are all equal: every element reaches the exponent of its group"
-        yield Cases(kind, why, _equal(config, drawn))
-        if config["b_type"] == "mixed":
-            yield from _widths(drawn)
-        if "position" in drawn:
-            yield _gaps(config, drawn)
-        if "bias" in drawn:
-            why = "biases of results of 0, and results that biases take to 0"
-            yield Cases(kind, why, _biases(drawn), "D-harmonia-29")
-        if config["kind"] == "score":
-            yield _keys(config, raw)
-        if config["kind"] == "k":
-            yield _channels(config, raw)
-        if config["kind"] == "k" and config["start"] == 0 and "position" not in drawn:
-            why = "small angles: rotated keys next to midpoints of FP16"
-            yield Cases(kind, why, {p: a[ANGLE : ANGLE + 1] for p, a in drawn.items()}, "D-arith-8")
+
+    def some(first: int, last: int) -> dict[str, np.ndarray]:
+        return {port: array[first:last] for port, array in drawn.items()}
+
+    yield "activations of 0, of either sign", {**some(1, 2), "a_mag": 0 * drawn["a_mag"][1:2]}
+    small = {"a_exp": 0 * drawn["a_exp"][1:2] + 1, "w_scale": drawn["w_scale"][1:2] & 0x03FF}
+    yield "weight factors and activations so small that results are 0", some(1, 2) | small
+    why = "shared exponents of 0 and 1: most results of weights, keys and values are subnormal in FP16"
+    yield why, {**some(2, 6), "a_exp": raw["a_exp"][2:6] & 1}, "D-harmonia-4"
+    far = {**some(6, 12), "a_exp": 4 + raw["a_exp"][6:12] % 12}
+    yield "activations of shared exponents from 4 to 15, far from each other", far
+    why = "activations of one sign, mantissas of 128 and more: sums near the largest of their exponents"
+    yield why, {**some(12, 16), "a_sign": 0 * drawn["a_sign"][12:16], "a_mag": drawn["a_mag"][12:16] | 128}
+    why = "larger activations, shared exponents of 17 to 20: results beyond 2, scores far apart"
+    yield why, {**some(16, DRAWN), "a_exp": raw["a_exp"][16:] % 4 + 17}
+    yield "rows and columns that are all equal: every element reaches the exponent of its group", _equal(config, drawn)
+    if config["b_type"] == "mixed":
+        yield from _widths(some(0, 3))
+    if "position" in drawn:  # windows of one key, of two, ... by position, in any row
+        row, inside = np.arange(config["rows"]), np.arange(1, config["rows"])[:, None]
+        gaps = {**some(0, len(inside)), "position": np.where(row < inside, row, row + config["window"])}
+        yield "windows that each end at a different row", gaps, "D-harmonia-45"
+    if "bias" in drawn:
+        a_mag, bias = drawn["a_mag"][:8].copy(), drawn["bias"][:8].copy()
+        a_mag[:2], bias[2], bias[3] = 0, 0, 0x8000
+        why = "biases of results of 0, and results that biases take to 0"
+        yield why, {**some(0, 8), "a_mag": a_mag, "bias": bias}, "D-harmonia-29"
+    if config["kind"] == "score":
+        yield "every query divides its attention among four keys, each key in turn", _keys(config, raw)
+    if config["kind"] == "k":
+        yield _channels(config, raw)
+    if config["kind"] == "k" and config["start"] == 0 and "position" not in drawn:
+        yield "small angles: rotated keys next to midpoints of FP16", some(ANGLE, ANGLE + 1), "D-arith-8"
 
 
-def _equal(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def random(config: Config, seed: Seeds) -> Blocks:
+    ports, count = find("harmonia_core").ports(config).inputs, 8 if config["kind"] == "score" else 4
+    inputs = {port.name: port_values("harmonia_core", port, (count,), seed, first=DRAWN) for port in ports}
+    yield "exponents and factors as in real tensors", legal(config, inputs)
+
+
+def _equal(config: Config, drawn: Inputs) -> dict[str, np.ndarray]:
     """Two products of positive numbers, the second with the other sign; a frozen offset stays."""
     inputs = {port: np.repeat(array[:1], 2, axis=0) for port, array in drawn.items()}
     value = {"a_mag": 200, "a_exp": 17, "b": 7, "w_scale": 0x2555} | (
@@ -76,35 +77,16 @@ def _equal(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndar
     return inputs
 
 
-def _widths(drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
+def _widths(some: Inputs) -> Blocks:
     """Codes of one width for all rows, then different codes for every row: one set in a pass, or one for each row."""
-    some = {port: array[:3] for port, array in drawn.items()}
     lanes = some["wide"].shape[-1]
     for width, wide in (("4", 0), ("8", 1)):
-        why = f"codes of {width} bits for all rows"
-        yield Cases("edge", why, {**some, "wide": np.full_like(some["wide"], wide)}, "D-harmonia-46")
+        yield f"codes of {width} bits for all rows", {**some, "wide": np.full_like(some["wide"], wide)}, "D-harmonia-46"
     alone = np.arange(lanes) == np.arange(len(some["wide"]))[:, None] * lanes // 3
-    yield Cases("edge", "one code of 8 bits in one row", {**some, "wide": alone.astype(np.int64)}, "D-harmonia-36")
+    yield "one code of 8 bits in one row", {**some, "wide": alone.astype(np.int64)}, "D-harmonia-36"
 
 
-def _gaps(config: Config, drawn: Mapping[str, np.ndarray]) -> Cases:
-    """Windows of one key, of two, ... by position, in any row."""
-    rows = config["rows"]
-    inputs = {port: array[: rows - 1] for port, array in drawn.items()}
-    row, inside = np.arange(rows), np.arange(1, rows)[:, None]
-    inputs["position"] = np.where(row < inside, row, row + config["window"])
-    return Cases("edge", "windows that each end at a different row", inputs, "D-harmonia-45")
-
-
-def _biases(drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Products of 0 and drawn biases, then drawn products and biases of either zero."""
-    inputs = {port: array[:8].copy() for port, array in drawn.items()}
-    inputs["a_mag"][:2] = 0
-    inputs["bias"][2], inputs["bias"][3] = 0, 0x8000
-    return inputs
-
-
-def _keys(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
+def _keys(config: Config, raw: Inputs) -> Inputs:
     """Equal queries and four keys equal to them, each in turn; the other keys are 0."""
     columns, inner = config["columns"], config["inner"]
     count = -(-columns // 4)
@@ -115,10 +97,10 @@ def _keys(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
     if "wide" in inputs:
         inputs["wide"] += 1
     inputs["b"] += 255 * (np.arange(columns * inner) // inner // 4 == np.arange(count)[:, None])
-    return Cases("edge", "every query divides its attention among four keys, each key in turn", inputs)
+    return inputs
 
 
-def _channels(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
+def _channels(config: Config, raw: Inputs) -> Block:
     """Products with one offset of alternating bits, in each channel in turn: a factor meets one element."""
     columns, inner = config["columns"], config["inner"]
     count, groups = 2 * columns, -(-inner // LANES)
@@ -134,10 +116,10 @@ def _channels(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
     if "frozen" in inputs:
         inputs["frozen"][case, channel] = np.where(case % 2 == 0, 0x4AAA, 0xB555)
         why = "keys with one channel, each in turn, and a frozen offset in it, whose bits alternate"
-    return Cases("edge", why, inputs, "D-harmonia-24")
+    return why, inputs, "D-harmonia-24"
 
 
-def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` with 0 where the mode has no field, within a range whose results have a BFP code."""
     fitted = {**inputs, "a_exp": inputs["a_exp"] & 3 | 12}
     if "frozen" in inputs:
@@ -169,7 +151,7 @@ def _offsets(words: np.ndarray) -> np.ndarray:
     return np.where(kept, words & 0xBFFF, 0)
 
 
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
+def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:
     """Products of each flag."""
     words = result.y & 0x7FFF
     return {"SUBNORMAL": np.asarray(((words > 0) & (words < 0x0400)).any(axis=-1))}

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -143,69 +142,56 @@ def _accumulator(says: str) -> Variant:
     return of_part(HarmoniaCore, "array", [part])[0]
 
 
-_device, _scores = partial(overriding, HarmoniaCore), partial(overriding, Scores)
+_device, _scores = overriding(HarmoniaCore), overriding(Scores)
 VARIANTS: tuple[Variant, ...] = (
-    _device("D-harmonia-2", "the converter rounds to even", conversion={"rounding": "half_even"}),
-    _device("D-harmonia-4", "the converter flushes subnormals", conversion={"subnormals": "flush"}),
-    _device("D-harmonia-6", "a magnitude of 0 has sign 0", conversion={"zero_sign": "canonical"}),
+    _device("D-harmonia-2: the converter rounds to even", conversion={"rounding": "half_even"}),
+    _device("D-harmonia-4: the converter flushes subnormals", conversion={"subnormals": "flush"}),
+    _device("D-harmonia-6: a magnitude of 0 has sign 0", conversion={"zero_sign": "canonical"}),
     *choices("D-harmonia-7", "partial", "fp32"),
     _accumulator("the nibbles' sums are converted separately, then added in FP32"),
     _device(
-        "D-harmonia-25",
-        "offsets before the rotary embedding",
+        "D-harmonia-25: offsets before the rotary embedding",
         vector=lambda old, self, action: {} if self.shape.shifted else old.vector(action),
         offset=_shift_first,
     ),
     _device(
-        "D-harmonia-26",
-        "keys of the window are not shifted",
+        "D-harmonia-26: keys of the window are not shifted",
         offset=lambda old, self, action: _unshifted(old, self, action, after=False),
     ),
     _device(
-        "D-harmonia-26",
-        "keys after the window are not shifted",
+        "D-harmonia-26: keys after the window are not shifted",
         offset=lambda old, self, action: _unshifted(old, self, action, after=True),
     ),
-    _device("D-harmonia-26", "the first rows of every product choose its offsets", offset=_by_row),
+    _device("D-harmonia-26: the first rows of every product choose its offsets", offset=_by_row),
     _scores(
-        "D-harmonia-27",
-        "scores are scaled in FP32, before FP2Half",
+        "D-harmonia-27: scores are scaled in FP32, before FP2Half",
         _scores=lambda self, sums: fp16.round16(sums * self._factor),
     ),
     _scores(
-        "D-harmonia-27",
-        "scores are scaled in FP16",
-        _scores=lambda old, self, sums: fp16.round16(old._scores(sums)),
+        "D-harmonia-27: scores are scaled in FP16", _scores=lambda old, self, sums: fp16.round16(old._scores(sums))
     ),
-    _scores(
-        "D-harmonia-28",
-        "the softmax takes FP32 scores",
-        _scores=lambda self, sums: np.asarray(sums * self._factor),
-    ),
+    _scores("D-harmonia-28: the softmax takes FP32 scores", _scores=lambda self, sums: np.asarray(sums * self._factor)),
     _accumulator("partial sums are truncated to FP16"),
     Variant("D-harmonia-29", "biases are added in FP32 before FP2Half", apply=_before_half),
-    _device("D-harmonia-29", "biases are not added", bias=lambda self, action: {}),
+    _device("D-harmonia-29: biases are not added", bias=lambda self, action: {}),
     _device(
-        "D-harmonia-36",
-        "all groups have the mode of the first",
+        "D-harmonia-36: all groups have the mode of the first",
         modes=lambda old, self, wide: old.modes(wide)[:1] * self.groups,
     ),
     _device(
-        "D-harmonia-45",
-        "the first rows are the window",
+        "D-harmonia-45: the first rows are the window",
         window_rows=lambda self, state: min(self.window, self.rows) if self.waits else 0,
     ),
     _device(
-        "D-harmonia-45",
-        "rows have consecutive positions",
+        "D-harmonia-45: rows have consecutive positions",
         places=lambda old, self, state: old.places(state)[0] + np.arange(self.rows),
     ),
     *choices("D-harmonia-46", "codes", "rows"),
-    _device("D-harmonia-46", "all rows of a pass see the codes of the first", _passes=_one_set),
-    _device("D-harmonia-47", "lanes past the end of a head repeat its last element", operands=_filled),
+    _device("D-harmonia-46: all rows of a pass see the codes of the first", _passes=_one_set),
+    _device("D-harmonia-47: lanes past the end of a head repeat its last element", operands=_filled),
     *choices("D-harmonia-48", "rotation", "half", "interleaved", "none"),
     *choices("D-harmonia-48", "activation", "silu", "gelu_tanh", "gelu_erf", "relu"),
-    _device("D-arith-8", "rotary angles are rounded to FP32", vector=_rounded_angles),
+    _device("D-arith-8: rotary angles are rounded to FP32", vector=_rounded_angles),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-31": "Tiles of a whole product in either dataflow have the same elements, each over the whole "

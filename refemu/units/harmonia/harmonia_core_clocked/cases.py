@@ -2,14 +2,14 @@
 [harmonia §IV-A, Fig. 12]
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, find
+from refemu.units import Config, find
 from refemu.units.harmonia.harmonia_core import cases as harmonia_core_cases
-from refemu.units.stimuli import Edges, Seeds, edges, in_turn, joined, words
+from refemu.units.stimuli import Blocks, Edges, Inputs, Seeds, edges, in_turn, joined, words
 
 NAME = "harmonia_core_clocked"
 IDLE = 24  #: idle rows after the paper's product
@@ -19,29 +19,32 @@ WHY_TIES = "partial sums of 2049, halfway between two words, next to keys of a n
 MORE = 16  #: rows of a random case beyond those of three products of the longest kind
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    whole = list(harmonia_core_cases.cases(config, kind, seed))
-    if kind == "paper":
-        (length,) = clocks(config, whole[0].inputs)
-        why = "[harmonia §IV-A] one product through all steps, clock by clock; then idle rows"
-        yield Cases(kind, why, _rows(whole[0].inputs, [[*in_turn([0], length), *[(0, 0)] * IDLE]]), "D-harmonia-54")
-    if kind == "edge":
-        brief = [block.inputs for block in whole if block.decision != "D-harmonia-24"]
-        yield from _edge(config, joined(brief, FEW))
-        for block in whole:
-            if block.decision == "D-harmonia-24":
-                again = {name: np.concatenate([array, array[:1]]) for name, array in block.inputs.items()}
-                yield _back_to_back(config, again, f"{block.why}; back to back", block.decision)
-        yield _back_to_back(config, _bits(config), WHY_BITS)
-        if config["kind"] == "score":
-            yield _back_to_back(config, _ties(config), WHY_TIES, "D-arith-2")
-    if kind == "random":
-        why = f"{whole[0].why}; operands of several products by turns, and `go` in every other row"
-        yield Cases(kind, why, _random(whole[0].inputs, seed, 3 * max(clocks(config, whole[0].inputs)) + MORE))
+def paper(config: Config, seed: Seeds) -> Blocks:
+    ((_, product, *_),) = harmonia_core_cases.paper(config, seed)
+    (length,) = clocks(config, product)
+    why = "[harmonia §IV-A] one product through all steps, clock by clock; then idle rows"
+    yield why, _rows(product, [[*in_turn([0], length), *[(0, 0)] * IDLE]]), "D-harmonia-54"
 
 
-def clocks(config: Config, products: Mapping[str, np.ndarray]) -> list[int]:
+def edge(config: Config, seed: Seeds) -> Blocks:
+    whole = list(harmonia_core_cases.edge(config, seed))
+    yield from _edge(config, joined((products for _, products, *rest in whole if rest != ["D-harmonia-24"]), FEW))
+    for why, products, *decision in whole:
+        if decision == ["D-harmonia-24"]:
+            again = {name: np.concatenate([array, array[:1]]) for name, array in products.items()}
+            yield f"{why}; back to back", _back_to_back(config, again), *decision
+    yield WHY_BITS, _back_to_back(config, _bits(config))
+    if config["kind"] == "score":
+        yield WHY_TIES, _back_to_back(config, _ties(config)), "D-arith-2"
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    ((why, products, *_),) = harmonia_core_cases.random(config, seed)
+    inputs = _random(products, seed, 3 * max(clocks(config, products)) + MORE)
+    yield f"{why}; operands of several products by turns, and `go` in every other row", inputs
+
+
+def clocks(config: Config, products: Inputs) -> list[int]:
     """Rows that each product takes."""
     device: Any = find(NAME).unit_class(**config)
     names = [port.name for port in device.core.ports.inputs]
@@ -50,29 +53,29 @@ def clocks(config: Config, products: Mapping[str, np.ndarray]) -> list[int]:
     return [int(device.planned(each).length) for each in operands]
 
 
-def _edge(config: Config, products: Mapping[str, np.ndarray]) -> Iterator[Cases]:
+def _edge(config: Config, products: Inputs) -> Blocks:
     lengths = clocks(config, products)
     count, length = len(lengths), lengths[0]
     why = "products back to back, others on the ports while one is under way"
-    yield _back_to_back(config, products, why, "D-harmonia-55")
+    yield why, _back_to_back(config, products), "D-harmonia-55"
     why = "a product after two idle rows, another after one more, others on the ports"
     apart = [row for number in (0, 1) for row in [*_taken(number, lengths[number], count), (0, 1)]]
     before = 2 % count if "position" in products else 0  # other positions in the row before a product begins
-    yield Cases("edge", why, _rows(products, [[(0, 1), (0, before), *apart]]), "D-arith-21")
+    yield why, _rows(products, [[(0, 1), (0, before), *apart]]), "D-arith-21"
     why = "go high in every row, with changing operands: they count when the previous product is closed"
-    yield Cases("edge", why, _rows(products, [[(1, row % count) for row in range(length + 3)]]), "D-arith-19")
+    yield why, _rows(products, [[(1, row % count) for row in range(length + 3)]]), "D-arith-19"
     why = "a product cut off by a reset in each third of its clocks; then idle"
     cut = [_taken(2 % count, length * part // 4, count) for part in (1, 2, 3)]
     longest = max(map(len, cut))
     padded = [[(0, 1)] * (longest - len(case)) + case for case in cut]
-    yield Cases("edge", why, _rows(products, [*padded, [(0, 3 % count)] * longest]))
+    yield why, _rows(products, [*padded, [(0, 3 % count)] * longest])
 
 
-def _back_to_back(config: Config, products: Mapping[str, np.ndarray], why: str, decision: str = "") -> Cases:
+def _back_to_back(config: Config, products: Inputs) -> Inputs:
     """Each product begins as soon as the previous one is closed."""
     lengths = clocks(config, products)
     turns = [row for number, length in enumerate(lengths) for row in _taken(number, length, len(lengths))]
-    return Cases("edge", why, _rows(products, [turns]), decision)
+    return _rows(products, [turns])
 
 
 def _bits(config: Config) -> dict[str, np.ndarray]:
@@ -129,7 +132,7 @@ def _taken(number: int, length: int, count: int) -> list[tuple[int, int]]:
     return [(1, number), *((0, (number + row) % count) for row in range(1, length))]
 
 
-def _random(products: Mapping[str, np.ndarray], seed: Seeds, rows: int) -> dict[str, np.ndarray]:
+def _random(products: Inputs, seed: Seeds, rows: int) -> dict[str, np.ndarray]:
     """A case for every seed. products: those of every seed in turn, equally many."""
     drawn = words(f"{NAME}/go", seed, rows)
     each = len(products["a_exp"]) // len(drawn)
@@ -137,16 +140,12 @@ def _random(products: Mapping[str, np.ndarray], seed: Seeds, rows: int) -> dict[
     return _rows(products, np.stack([drawn & np.uint64(1), taken], axis=-1).astype(np.int64).tolist())
 
 
-def _rows(products: Mapping[str, np.ndarray], rows: Sequence[Edges]) -> dict[str, np.ndarray]:
+def _rows(products: Inputs, rows: Sequence[Edges]) -> dict[str, np.ndarray]:
     """`edges` of this unit, whose parameter `start` is a position."""
-    return _go(edges(products, rows))
+    return {"go" if port == "start" else port: array for port, array in edges(products, rows).items()}
 
 
-def _go(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {"go" if port == "start" else port: array for port, array in inputs.items()}
-
-
-def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` in the form of harmonia_core."""
     operands = {port: array for port, array in inputs.items() if port != "go"}
     return {"go": inputs["go"], **harmonia_core_cases.legal(config, operands)}

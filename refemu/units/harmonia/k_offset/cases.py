@@ -1,39 +1,30 @@
 """Cases of k_offset: a window with wide channels, ties, peaks that halve inexactly. [harmonia §III-C, Fig. 10]"""
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units.stimuli import Seeds, words
-from refemu.units.unit import Cases, Config, Kind
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, tokens, words
+from refemu.units.unit import Config
 
 SLACK = 4  #: events more than a window needs, for units that choose more channels
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
+def paper(config: Config, seed: Seeds) -> Blocks:
     channels, window = config["channels"], config["window"]
-    if kind == "paper":
-        wide = _words((window + 2, channels), seed)
-        wide[..., channels // 2] = wide[..., channels // 2] & 0x03FF | 0xD000  # of one sign
-        yield _case(kind, "a full window, its choices, its tokens, and two tokens after them", config, wide)
-    if kind == "edge":
-        yield from _edge(config)
-    if kind == "random":
-        why = "words of any kind, a full window"
-        yield _case(kind, why, config, _words((window + 1, channels), seed, 0xFFFF, after=1))
-        yield _streams(config, seed)
+    wide = tokens("k_offset/k", seed, (window + 2, channels))
+    wide[..., channels // 2] = wide[..., channels // 2] & 0x03FF | 0xD000  # of one sign
+    yield _case("a full window, its choices, its tokens, and two tokens after them", config, wide)
 
 
-def _edge(config: Config) -> Iterator[Cases]:
+def edge(config: Config) -> Blocks:
     channels = config["channels"]
     tie = np.full((2, channels), 0x4500)
     tie[1] = 0xC500
     negative = np.full((2, channels), 0x3C00)
     negative[0] = 0xC800
     why = "peaks tie between channels, and between tokens: the lower channel, the first token"
-    yield _case("edge", why, config, np.stack([tie, tie[::-1], negative]), "D-harmonia-23")
+    yield _case(why, config, np.stack([tie, tie[::-1], negative]), "D-harmonia-23")
     zero = np.zeros((2, channels), np.int64)
     zero[1] = 0x8000
     odd = np.zeros((2, channels), np.int64)
@@ -41,25 +32,29 @@ def _edge(config: Config) -> Iterator[Cases]:
     single = np.zeros((2, channels), np.int64)
     single[0, 0] = 0x8001
     why = "peaks of 0; odd significands of field 0 and 1; an offset that becomes -0"
-    yield _case("edge", why, config, np.stack([zero, odd, single]), "D-harmonia-24")
+    yield _case(why, config, np.stack([zero, odd, single]), "D-harmonia-24")
     large = np.full((4, channels), 0x7BFF)
     large[1:] = 0xFBFF
     large[3] = 0xF9FF
     yield _case(
-        "edge",
-        "the largest values: differences exceed fp16",
-        config,
-        np.stack([large, large ^ 0x8000]),
-        "D-harmonia-13",
+        "the largest values: differences exceed fp16", config, np.stack([large, large ^ 0x8000]), "D-harmonia-13"
     )
     why = "each channel in turn is the widest, with peaks whose bits alternate"
-    yield _case("edge", why, config, _each(channels), "D-harmonia-24", slack=1)
+    yield _case(why, config, _each(channels), "D-harmonia-24", slack=1)
     why = "differences halfway between two fp16 values, next to halfway, and subnormal"
-    yield _case("edge", why, config, _ties(channels), "D-arith-2")
+    yield _case(why, config, _ties(channels), "D-arith-2")
     why = "peaks that fall from channel to channel, and rise: the first are chosen, later ones are not"
     falling = 0x6000 - 0x0123 * np.arange(channels)
-    yield _case("edge", why, config, np.stack([[falling, falling - 1], [falling[::-1], falling[::-1] - 1]]))
+    yield _case(why, config, np.stack([[falling, falling - 1], [falling[::-1], falling[::-1] - 1]]))
     yield from _cut(config)
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    channels, window = config["channels"], config["window"]
+    yield _case(
+        "words of any kind, a full window", config, tokens("k_offset/k", seed, (window + 1, channels), 0xFFFF, after=1)
+    )
+    yield _streams(config, seed)
 
 
 def _each(channels: int) -> np.ndarray:
@@ -84,22 +79,22 @@ def _ties(channels: int) -> np.ndarray:
     return np.stack([[peak, *later], near])
 
 
-def _cut(config: Config) -> Iterator[Cases]:
+def _cut(config: Config) -> Blocks:
     """A window that is cut off, then a case that starts with a window of its own."""
     channels = config["channels"]
     rows = 0x3C00 + 0x0101 * np.arange(4 * channels).reshape(4, channels) % 0x0800
     table = {"k": np.stack([rows[::-1] + 0x0800, rows]), "valid": np.ones((2, 4)), "last": np.zeros((2, 4))}
     table["last"][1, 1], table["valid"][1, 2:] = 1, 0
     why = "a window that is cut off, then a window of two tokens without a trace of it"
-    yield Cases("edge", why, {name: array.astype(np.int64) for name, array in table.items()}, "D-harmonia-26")
+    yield why, {name: array.astype(np.int64) for name, array in table.items()}, "D-harmonia-26"
 
 
-def _streams(config: Config, seed: Seeds) -> Cases:
+def _streams(config: Config, seed: Seeds) -> Block:
     """Windows of a drawn length with gaps, then idle events until all are out, then tokens with gaps."""
     channels, window = config["channels"], config["window"]
     idle = window + _chosen(config) + SLACK
     length = 2 * window + idle + 8
-    k = _words((length, channels), seed, 0xBFFF, after=2) & 0xBFFF
+    k = tokens("k_offset/k", seed, (length, channels), 0xBFFF, after=2) & 0xBFFF
     drawn = words("k_offset/gaps", seed, length, after=2)
     valid, last = np.zeros((2, len(k), length), np.int64)
     for case, row in enumerate(drawn):
@@ -111,7 +106,7 @@ def _streams(config: Config, seed: Seeds) -> Cases:
         valid[case, : ends + 1] = ~gaps[: ends + 1]
         last[case, ends] = valid[case, ends] = 1
         valid[case, ends + 1 + idle :] = ~gaps[ends + 1 + idle :]
-    return Cases("random", "windows of any length with gaps, then later tokens", {"k": k, "valid": valid, "last": last})
+    return "windows of any length with gaps, then later tokens", {"k": k, "valid": valid, "last": last}
 
 
 def _chosen(config: Config) -> int:
@@ -120,14 +115,7 @@ def _chosen(config: Config) -> int:
     return int(each * (config["heads"] if config["offset_scope"] == "head" else 1))
 
 
-def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int = 0) -> np.ndarray:
-    """Finite words, (seeds, tokens, channels)."""
-    drawn = (words("k_offset/k", seed, shape[0] * shape[1], after) >> np.uint64(48)).astype(np.int64)
-    kept = drawn.reshape(-1, *shape) & mask | (0x2000 if mask != 0xFFFF else 0)
-    return np.where(kept & 0x7C00 == 0x7C00, kept ^ 0x4000, kept)
-
-
-def _case(kind: Kind, why: str, config: Config, tokens: np.ndarray, decision: str = "", slack: int = SLACK) -> Cases:
+def _case(why: str, config: Config, tokens: np.ndarray, decision: str = "", slack: int = SLACK) -> Block:
     """A case of each matrix of tokens: the window (ended early by `last` if short), events without a token until all
     are out, then the rest and the first token again."""
     count, length, channels = tokens.shape
@@ -137,18 +125,17 @@ def _case(kind: Kind, why: str, config: Config, tokens: np.ndarray, decision: st
     k = np.concatenate([tokens[:, :inside], nothing, tokens[:, inside:], tokens[:, :1]], axis=1)
     valid = [1] * inside + [0] * idle + [1] * (length - inside + 1)
     last = [0] * (inside - 1) + [int(inside < config["window"])] + [0] * (idle + length - inside + 1)
-    return Cases(kind, why, {"k": k, "valid": np.tile(valid, (count, 1)), "last": np.tile(last, (count, 1))}, decision)
+    return why, {"k": k, "valid": np.tile(valid, (count, 1)), "last": np.tile(last, (count, 1))}, decision
 
 
-def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """Drawn port values with tokens up to the end of the window, then none."""
     ended = np.cumsum(inputs["last"] != 0, axis=-1) - (inputs["last"] != 0)
     inside = (ended == 0) & (np.arange(inputs["last"].shape[-1]) < config["window"])
     return {**inputs, "valid": inside.astype(inputs["valid"].dtype)}
 
 
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
+def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:
     offsets = np.asarray(result.offset).reshape(*np.shape(result.out_valid), -1)  # one channel has no axis
     shifted = result.out_valid & (offsets & 0x7FFF != 0).any(axis=-1)
     return {"TRACKS": (np.asarray(inputs["valid"]) == 1) & ~result.out_valid, "SHIFTS": shifted}

@@ -1,7 +1,5 @@
 """Variants of the decisions of k_offset."""
 
-from functools import partial
-
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
 from refemu.units import Changes, Lanes
@@ -21,59 +19,46 @@ def _following(old: KOffsetGenerator, self: KOffsetGenerator, k: Lanes, valid: i
     return old.apply(k, valid, last)
 
 
-_device = partial(overriding, KOffsetGenerator)
+_device = overriding(KOffsetGenerator)
 VARIANTS: tuple[Variant, ...] = (
     _device(
-        "D-harmonia-13",
-        "differences beyond FP16 saturate",
+        "D-harmonia-13: differences beyond FP16 saturate",
         _rounded=lambda old, self, exact: fp16.narrow(rounding.saturated(old._rounded(exact))),
     ),
     *choices("D-harmonia-23", "offset_sign", "unsigned"),
     _device(
-        "D-harmonia-23",
-        "the last token of equal magnitudes",
-        _exceeds=lambda self, word, peak: word & 0x7FFF >= peak,
+        "D-harmonia-23: the last token of equal magnitudes", _exceeds=lambda self, word, peak: word & 0x7FFF >= peak
     ),
     *choices("D-harmonia-24", "offset_k", 1, 2, 3),
     *choices("D-harmonia-24", "offset_scope", "layer"),
     _device(
-        "D-harmonia-24",
-        "the higher channel of equal peaks",
+        "D-harmonia-24: the higher channel of equal peaks",
         _best=lambda self, left: max(left, key=lambda channel: (self.state.peak[channel], channel)),
     ),
     _device(
-        "D-harmonia-26",
-        "tokens of the window are not shifted",
+        "D-harmonia-26: tokens of the window are not shifted",
         _shifted=lambda old, self, row, gated: old._shifted(row, gated) if gated else list(row),
     ),
     _device(
-        "D-harmonia-26",
-        "only tokens of the window are shifted",
+        "D-harmonia-26: only tokens of the window are shifted",
         _shifted=lambda old, self, row, gated: list(row) if gated else old._shifted(row, gated),
     ),
-    _device("D-harmonia-26", "later tokens move peaks and offsets", apply=_following),
+    _device("D-harmonia-26: later tokens move peaks and offsets", apply=_following),
     _device(
-        "D-arith-2",
-        "halves and differences are truncated",
+        "D-arith-2: halves and differences are truncated",
         _rounded=lambda self, exact: fp16.to_f16(exact, Fp16Mode(rounding="truncate")),
     ),
     _device(
-        "D-arith-2",
-        "ties go away from zero",
+        "D-arith-2: ties go away from zero",
         _rounded=lambda self, exact: fp16.to_f16(rounding.to_nearest(exact, "half_away")),
     ),
+    _device("D-arith-2: ties go up", _rounded=lambda self, exact: fp16.to_f16(rounding.to_nearest(exact, "half_up"))),
     _device(
-        "D-arith-2",
-        "ties go up",
-        _rounded=lambda self, exact: fp16.to_f16(rounding.to_nearest(exact, "half_up")),
-    ),
-    _device(
-        "D-arith-2",
-        "subnormal results are flushed",
+        "D-arith-2: subnormal results are flushed",
         _rounded=lambda old, self, exact: fp16.narrow(rounding.flushed(old._rounded(exact))),
     ),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-25": "The unit cannot know whether keys were rotated: that is wiring in harmonia_core, which has "
-    "this variant.",
+    "this variant."
 }

@@ -1,37 +1,45 @@
 """Golden cases of sub_pe: nibbles of a worked dot product of [harmonia §IV-B], ends of the sum, all products."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, find
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units import Config
+from refemu.units.stimuli import Blocks, Seeds, uniform
 
 LANES = 32
-
-
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind."""
-    if kind == "paper":
-        a = row(201, -50, 6)
-        why = "[harmonia §IV-B] 201 -50 6 by the high and the low nibbles of -224 144 56: -3246 and 48"
-        yield _cases(kind, why, [(a, row(-14, 9, 3)), (a, (row(1)[0], row(0, 0, 8)[1]))])
-    if kind == "edge":
-        top, least = row(*[255] * LANES), row(*[-255] * LANES)
-        why = "the largest sum of either sign: 32 * 255 * 15 = 122,400"
-        yield _cases(kind, why, [(left, row(*[sign * 15] * LANES)) for left in (top, least) for sign in (1, -1)])
-        yield _cases(kind, "the INT4 code -8 in every lane: 32 * 255 * -8 = -65,280", [(top, row(*[-8] * LANES))])
-        minus_zero = np.ones(LANES, np.int64), np.zeros(LANES, np.int64)
-        yield _cases(kind, "negative zeros contribute nothing", [(minus_zero, row(*[15] * LANES)), (top, minus_zero)])
-        yield Cases(kind, "one lane alone, each in turn", _lanes())
-    if kind == "random":
-        why = "uniform magnitudes and signs"
-        yield Cases(kind, why, random_inputs("sub_pe", find("sub_pe").ports(config).inputs, (128,), seed))
-    if kind == "exhaustive":
-        yield _sweep()
+NAMES = ("a_sign", "a_mag", "b_sign", "b_mag")
 
 
 Row = tuple[np.ndarray, np.ndarray]  #: signs, magnitudes
+
+
+def paper(config: Config) -> Blocks:
+    a = row(201, -50, 6)
+    why = "[harmonia §IV-B] 201 -50 6 by the high and the low nibbles of -224 144 56: -3246 and 48"
+    yield why, _inputs((a, row(-14, 9, 3)), (a, (row(1)[0], row(0, 0, 8)[1])))
+
+
+def edge(config: Config) -> Blocks:
+    top, least = row(*[255] * LANES), row(*[-255] * LANES)
+    why = "the largest sum of either sign: 32 * 255 * 15 = 122,400"
+    yield why, _inputs(*((left, row(*[sign * 15] * LANES)) for left in (top, least) for sign in (1, -1)))
+    yield "the INT4 code -8 in every lane: 32 * 255 * -8 = -65,280", _inputs((top, row(*[-8] * LANES)))
+    minus_zero = np.ones(LANES, np.int64), np.zeros(LANES, np.int64)
+    yield "negative zeros contribute nothing", _inputs((minus_zero, row(*[15] * LANES)), (top, minus_zero))
+    single = np.eye(LANES, dtype=np.int64)
+    alone = {"a_sign": single * 0, "a_mag": single * (np.arange(LANES)[:, None] + 200), "b_sign": single}
+    yield "one lane alone, each in turn", alone | {"b_mag": single * 0 + 13}
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    yield "uniform magnitudes and signs", uniform("sub_pe", config, (128,), seed)
+
+
+def exhaustive(config: Config) -> Blocks:
+    """Every pair of magnitudes once; a row has one magnitude of a with 16 of b twice, signs that do not cancel."""
+    lane, a_mag = np.arange(LANES), (np.arange(1, 257) & 255)[:, None]
+    values = ((lane >> 4) & (lane & 1), a_mag, (lane >> 4) & (lane >> 1) & 1, lane & 15)
+    every = dict(zip(NAMES, np.broadcast_arrays(*values), strict=True))
+    yield "every product of 8 by 4 bits, in lanes of alternating weight of sign", every
 
 
 def row(*values: int) -> Row:
@@ -41,30 +49,7 @@ def row(*values: int) -> Row:
     return (lanes < 0).astype(np.int64), np.abs(lanes)
 
 
-def _lanes() -> dict[str, np.ndarray]:
-    single = np.eye(LANES, dtype=np.int64)
-    a_mag = single * (np.arange(LANES)[:, None] + 200)
-    return {"a_sign": single * 0, "a_mag": a_mag, "b_sign": single, "b_mag": single * 0 + 13}
-
-
-def _sweep() -> Cases:
-    """Every pair of magnitudes once; a row has one magnitude of a with 16 of b twice, signs that do not cancel."""
-    mag = np.arange(1, 257) & 255
-    lane = np.arange(LANES)
-    a_mag, b_mag = np.broadcast_arrays(mag[:, None], lane & 15)
-    return Cases(
-        "exhaustive",
-        "every product of 8 by 4 bits, in lanes of alternating weight of sign",
-        {
-            "a_sign": np.broadcast_to((lane >> 4) & (lane & 1), a_mag.shape),
-            "a_mag": a_mag,
-            "b_sign": np.broadcast_to((lane >> 4) & (lane >> 1) & 1, a_mag.shape),
-            "b_mag": b_mag,
-        },
-    )
-
-
-def _cases(kind: Kind, why: str, rows: list[tuple[Row, Row]]) -> Cases:
-    names = ("a_sign", "a_mag", "b_sign", "b_mag")
-    columns = zip(*((*a, *b) for a, b in rows), strict=True)
-    return Cases(kind, why, {name: np.array(column) for name, column in zip(names, columns, strict=True)})
+def _inputs(*rows: tuple[Row, Row]) -> dict[str, np.ndarray]:
+    """Rows of signs and magnitudes of both operands."""
+    table: np.ndarray = np.array(rows).reshape(len(rows), 4, LANES)
+    return {name: table[:, place] for place, name in enumerate(NAMES)}

@@ -1,47 +1,48 @@
 """Golden cases of v_grouper: more tokens than a group, rising exponents, zeros. [harmonia §III-A, Fig. 6b]"""
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units.stimuli import Seeds, words
-from refemu.units.unit import Cases, Config, Kind
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, tokens
+from refemu.units.unit import Config
 
 GROUP = 32
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
+def paper(config: Config, seed: Seeds) -> Blocks:
     channels = config["channels"]
-    if kind == "paper":
+    yield _case(
+        "35 tokens: the 32nd commits its group, the 33rd begins another", tokens("v_grouper/v", seed, (35, channels))
+    )
+
+
+def edge(config: Config) -> Blocks:
+    channels = config["channels"]
+    rising = np.array([0x8001, 0x03FF, 0x0400, 0x87FF, *range(0x0C00, 0x7BFF, 0x0C01)])
+    v = np.stack([np.roll(rising, channel) for channel in range(channels)], axis=1)[None]
+    yield _case("every token raises the exponent, from subnormals to the largest value", v, "D-harmonia-20")
+    falling = np.array([0x7BFF, 0xBC00, 0x3C00, 0x8000, 0x0000, 0x8001, 0x0400, 0x83FF, 0x3555])
+    why = "the first token is the largest; zeros of either sign, magnitudes that vanish"
+    yield _case(why, np.stack([falling] * channels, axis=1)[None], "D-harmonia-20")
+    yield _case("each token in turn is the largest; codes whose bits alternate", _codes(channels))
+    least = np.array([0x8000, 0x0001, 0x0000, 0x83FF, 0x0200, 0x8007, 0x03FE, 0x0400])
+    why = "zeros and subnormals alone, then a word of field 1"
+    yield _case(why, np.stack([np.roll(least, c // 2) for c in range(channels)], axis=1)[None], "D-harmonia-3")
+    why = "words of all bits but one: each row of the residual holds them until the commit"
+    yield _case(why, np.full((1, 32, channels), 0xFBFF), "D-harmonia-33")
+    why = "a group that is cut off, then one from reset"
+    yield _case(why, np.stack([_near(channels, 0x6C00), _near(channels, 0x3C00)]))
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    channels = config["channels"]
+    if config["growth"] != "realign":
         yield _case(
-            kind, "35 tokens: the 32nd commits its group, the 33rd begins another", _words((35, channels), seed)
+            "three groups: words of any kind", tokens("v_grouper/v", seed, (3 * GROUP + 1, channels), 0xFFFF, after=1)
         )
-    if kind == "edge":
-        rising = np.array([0x8001, 0x03FF, 0x0400, 0x87FF, *range(0x0C00, 0x7BFF, 0x0C01)])
-        v = np.stack([np.roll(rising, channel) for channel in range(channels)], axis=1)[None]
-        yield _case(kind, "every token raises the exponent, from subnormals to the largest value", v, "D-harmonia-20")
-        falling = np.array([0x7BFF, 0xBC00, 0x3C00, 0x8000, 0x0000, 0x8001, 0x0400, 0x83FF, 0x3555])
-        why = "the first token is the largest; zeros of either sign, magnitudes that vanish"
-        yield _case(kind, why, np.stack([falling] * channels, axis=1)[None], "D-harmonia-20")
-        yield _case(kind, "each token in turn is the largest; codes whose bits alternate", _codes(channels))
-        least = np.array([0x8000, 0x0001, 0x0000, 0x83FF, 0x0200, 0x8007, 0x03FE, 0x0400])
-        why = "zeros and subnormals alone, then a word of field 1"
-        yield _case(
-            kind, why, np.stack([np.roll(least, c // 2) for c in range(channels)], axis=1)[None], "D-harmonia-3"
-        )
-        why = "words of all bits but one: each row of the residual holds them until the commit"
-        yield _case(kind, why, np.full((1, 32, channels), 0xFBFF), "D-harmonia-33")
-        why = "a group that is cut off, then one from reset"
-        yield _case(kind, why, np.stack([_near(channels, 0x6C00), _near(channels, 0x3C00)]))
-    if kind == "random":
-        if config["growth"] != "realign":
-            yield _case(
-                kind, "three groups: words of any kind", _words((3 * GROUP + 1, channels), seed, 0xFFFF, after=1)
-            )
-        why = "three groups: exponents within 8 of each other, as in real tensors"
-        yield _case(kind, why, _words((3 * GROUP + 2, channels), seed, after=2))
+    why = "three groups: exponents within 8 of each other, as in real tensors"
+    yield _case(why, tokens("v_grouper/v", seed, (3 * GROUP + 2, channels), after=2))
 
 
 def _codes(channels: int) -> np.ndarray:
@@ -61,24 +62,16 @@ def _near(channels: int, word: int) -> np.ndarray:
     return np.asarray(word + 0x0111 * np.arange(5)[:, None] + 0x0025 * np.arange(channels) & 0x7FFF)
 
 
-def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int = 0) -> np.ndarray:
-    """Finite words, (seeds, tokens, channels)."""
-    drawn = (words("v_grouper/v", seed, shape[0] * shape[1], after) >> np.uint64(48)).astype(np.int64)
-    kept = drawn.reshape(-1, *shape) & mask | (0x2000 if mask != 0xFFFF else 0)
-    return np.where(kept & 0x7C00 == 0x7C00, kept ^ 0x4000, kept)
+def _case(why: str, v: np.ndarray, decision: str = "") -> Block:
+    return why, {"v": v}, decision
 
 
-def _case(kind: Kind, why: str, v: np.ndarray, decision: str = "") -> Cases:
-    return Cases(kind, why, {"v": v}, decision)
-
-
-def closes(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
+def closes(config: Config, inputs: Inputs, result: Any) -> np.ndarray:
     """Events in which a group is committed."""
     return np.asarray(result.commit != 0)
 
 
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
+def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:
     rose = np.zeros(result.commit.shape, np.bool_)
     inside = result.count[..., 1:] > 1
     rose[..., 1:] = (result.exponent[..., 1:, :] > result.exponent[..., :-1, :]).any(axis=-1) & inside

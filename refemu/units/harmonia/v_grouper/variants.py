@@ -1,7 +1,6 @@
 """Variants of the decisions of v_grouper."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,30 +36,22 @@ def _raised(self: VGrouper, codes: Codes, top: np.ndarray) -> tuple[tuple[int, .
     return tuple(map(tuple, np.minimum(rounded, (1 << self.high) - 1).tolist()))
 
 
-_device = partial(overriding, VGrouper)
+_device = overriding(VGrouper)
 VARIANTS: tuple[Variant, ...] = (
     _device(
-        "D-harmonia-1",
-        "the mantissa bits count the sign",
+        "D-harmonia-1: the mantissa bits count the sign",
         format=lambda old, self: replace(old.format, mantissa_bits=self.high - 1),
     ),
     *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
-    _device("D-harmonia-3", "a group of zeros and subnormals has exponent 1", _shown=_from_one),
-    _device("D-harmonia-4", "subnormals are flushed", format=lambda old, self: replace(old.format, subnormals="flush")),
+    _device("D-harmonia-3: a group of zeros and subnormals has exponent 1", _shown=_from_one),
+    _device("D-harmonia-4: subnormals are flushed", format=lambda old, self: replace(old.format, subnormals="flush")),
     _device(
-        "D-harmonia-6",
-        "a magnitude of 0 has sign 0",
-        format=lambda old, self: replace(old.format, zero_sign="canonical"),
+        "D-harmonia-6: a magnitude of 0 has sign 0", format=lambda old, self: replace(old.format, zero_sign="canonical")
     ),
-    _device("D-harmonia-20", "a group has codes only when it is full", _shown=_when_full),
-    _device(
-        "D-harmonia-20",
-        "stored magnitudes are shifted, rounded to even",
-        _shifts=lambda self: True,
-        _grow=_rounded,
-    ),
+    _device("D-harmonia-20: a group has codes only when it is full", _shown=_when_full),
+    _device("D-harmonia-20: stored magnitudes are shifted, rounded to even", _shifts=lambda self: True, _grow=_rounded),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-33": "How the rows of the residual are stored changes counts of bits only: under truncation an 8-bit "
-    "code of a row, under its own exponent, gives the same codes later as the FP16 words.",
+    "code of a row, under its own exponent, gives the same codes later as the FP16 words."
 }

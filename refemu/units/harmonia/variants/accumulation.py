@@ -72,49 +72,40 @@ def _two_summed(old: Accumulator, self: Accumulator, acc: int, value: int, first
     return both, flag | later
 
 
-_accumulator = partial(overriding, Accumulator)
+_accumulator = overriding(Accumulator)
 PARTS: tuple[Variant, ...] = (
     _accumulator(
-        "D-arith-2",
-        "partial sums are truncated to FP16",
+        "D-arith-2: partial sums are truncated to FP16",
         _half=lambda self, p, x: float(fp16.from_scaled(p, x, Fp16Mode(rounding="truncate"))),
     ),
     _accumulator(
-        "D-arith-2",
-        "ties of partial sums go away from zero",
+        "D-arith-2: ties of partial sums go away from zero",
         _half=lambda self, p, x: float(rounding.to_nearest(np.ldexp(float(p), x), "half_away")),
     ),
     _accumulator(
-        "D-arith-2",
-        "ties of partial sums go up",
+        "D-arith-2: ties of partial sums go up",
         _half=lambda self, p, x: float(rounding.to_nearest(np.ldexp(float(p), x), "half_up")),
     ),
     _accumulator(
-        "D-arith-2",
-        "partial sums saturate at 65504",
+        "D-arith-2: partial sums saturate at 65504",
         _half=lambda old, self, p, x: float(rounding.saturated(np.asarray(old._half(p, x)))),
     ),
     _accumulator(
-        "D-arith-2",
-        "subnormal partial sums are flushed",
+        "D-arith-2: subnormal partial sums are flushed",
         _half=lambda old, self, p, x: float(rounding.flushed(np.asarray(old._half(p, x)))),
     ),
     _accumulator(
-        "D-arith-5",
-        "the first group is loaded, not added to +0",  # so that a -0 stays
+        "D-arith-5: the first group is loaded, not added to +0",  # so that a -0 stays
         _sum=lambda old, self, acc, value, first: (
             (value, INVALID * bool(np.isnan(number(value)))) if first else old._sum(acc, value, first)
         ),
     ),
-    _accumulator("D-harmonia-10", "FP32 sums are truncated", _sum=_cut),
-    _accumulator("D-harmonia-10", "the product with the factor is fused with the sum", scale=_saved, _sum=_fused),
-    _accumulator("D-harmonia-11", "the nibbles' sums are converted separately, then added in FP32", _join=_apart),
+    _accumulator("D-harmonia-10: FP32 sums are truncated", _sum=_cut),
+    _accumulator("D-harmonia-10: the product with the factor is fused with the sum", scale=_saved, _sum=_fused),
+    _accumulator("D-harmonia-11: the nibbles' sums are converted separately, then added in FP32", _join=_apart),
+    _accumulator("D-harmonia-11: the nibbles' sums are converted separately, then added in FP16", _join=_apart_in_half),
     _accumulator(
-        "D-harmonia-11", "the nibbles' sums are converted separately, then added in FP16", _join=_apart_in_half
-    ),
-    _accumulator(
-        "D-harmonia-11",
-        "the nibbles' sums are accumulated separately, as two groups",
+        "D-harmonia-11: the nibbles' sums are accumulated separately, as two groups",
         _join=_two_joined,
         _sum=_two_summed,
     ),

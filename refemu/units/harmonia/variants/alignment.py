@@ -1,26 +1,24 @@
 """Variants of the decisions of the aligner, for the units that have one. [harmonia §IV-C, Fig. 14c]"""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from refemu.units.harmonia.bfp_aligner import BfpAligner
 from refemu.units.stepping import Stepped
 from refemu.units.variant import Variant, choices, of_part, overriding
 
-_aligner = partial(overriding, BfpAligner)
+_aligner = overriding(BfpAligner)
 PARTS: tuple[Variant, ...] = (
     _aligner(
-        "D-harmonia-1", "m counts the sign", element=lambda old, self, word, emax, m: old.element(word, emax, m - 1)
+        "D-harmonia-1: m counts the sign", element=lambda old, self, word, emax, m: old.element(word, emax, m - 1)
     ),
     _aligner(
-        "D-harmonia-2",
-        "magnitudes are rounded to odd",
+        "D-harmonia-2: magnitudes are rounded to odd",
         shifted=lambda self, x, shift, sign: x >> shift | int(x & ((1 << shift) - 1) != 0),
     ),
-    _aligner("D-harmonia-2", "magnitudes are rounded up", shifted=lambda self, x, shift, sign: -(-x >> shift)),
+    _aligner("D-harmonia-2: magnitudes are rounded up", shifted=lambda self, x, shift, sign: -(-x >> shift)),
     # subnormals, and groups of them, shift by one more place
-    _aligner("D-harmonia-3", "exponent field 0 counts as 0", _distance=lambda self, emax, field: emax - field),
+    _aligner("D-harmonia-3: exponent field 0 counts as 0", _distance=lambda self, emax, field: emax - field),
 )
 
 

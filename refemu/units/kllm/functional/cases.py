@@ -1,12 +1,9 @@
 """Golden cases of functional: ends of the range, ties of a row, masked logits, random words. [kllm §IV-A]"""
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, Port, find
-from refemu.units.stimuli import Seeds, random
+from refemu.units import Config, find
+from refemu.units.stimuli import Blocks, Seeds, port_values, repeated
 
 ONE, INF, MINUS = 0x3C00, 0x7C00, 0x8000
 
@@ -23,51 +20,46 @@ CLOSE = (
 )
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    ports = find("functional").ports(config).inputs
-    (port,) = ports
+def paper(config: Config) -> Blocks:
     if config["op"] == "softmax":
-        yield from _rows(config["t"], port, kind, seed)
+        masked = repeated([[0x4200, 0x4000, ONE, 0, MINUS | INF]], config["t"])
+        yield "[kllm §IV-A] logits 3, 2, 1, 0 and masked keys", {"x": masked}
+    else:
+        yield "[kllm §IV-A] 1, 2, 1/2, 4, 1/3", {"x": np.array([[0x4000], [ONE], [0x3800], [0x4400], [0x3555]])}
+
+
+def edge(config: Config) -> Blocks:
+    if config["op"] == "softmax":
+        yield from _rows(config["t"])
         return
-    if kind == "paper":
-        yield Cases(
-            kind, "[kllm §IV-A] 1, 2, 1/2, 4, 1/3", {"x": np.array([[0x4000], [ONE], [0x3800], [0x4400], [0x3555]])}
-        )
-    if kind == "edge":
-        magnitudes = np.array([0, 1, 2, 0x3FE, 0x3FF, 0x400, 0x401, ONE - 1, ONE, ONE + 1, 0x7BFE, 0x7BFF])
-        why = "zeros, subnormals, one and the largest values, of either sign"
-        yield Cases(kind, why, {"x": np.concatenate([magnitudes, magnitudes + MINUS])[:, None]})
-        if config["op"] == "exp":
-            ranges = ((0xC8D0, 0xC8E0), (0xCC20, 0xCC70), (0x0FF0, 0x1010), (0x4988, 0x4990))
-            x = np.concatenate([*(np.arange(first, last) for first, last in ranges), [MINUS | INF]])
-            yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1, and exceeds fp16", {"x": x[:, None]})
-        if config["op"] == "recip":
-            yield Cases(kind, "negative infinity, whose reciprocal is -0", {"x": np.array([[MINUS | INF]])})
-    if kind == "random":
-        yield Cases(kind, "uniform finite words", {"x": random("functional", port, (2048,), seed)})
+    magnitudes = np.array([0, 1, 2, 0x3FE, 0x3FF, 0x400, 0x401, ONE - 1, ONE, ONE + 1, 0x7BFE, 0x7BFF])
+    why = "zeros, subnormals, one and the largest values, of either sign"
+    yield why, {"x": np.concatenate([magnitudes, magnitudes + MINUS])[:, None]}
+    if config["op"] == "exp":
+        ranges = ((0xC8D0, 0xC8E0), (0xCC20, 0xCC70), (0x0FF0, 0x1010), (0x4988, 0x4990))
+        x = np.concatenate([*(np.arange(first, last) for first, last in ranges), [MINUS | INF]])
+        yield "where exp reaches the subnormals and 0, leaves 1, and exceeds fp16", {"x": x[:, None]}
+    if config["op"] == "recip":
+        yield "negative infinity, whose reciprocal is -0", {"x": np.array([[MINUS | INF]])}
 
 
-def _rows(t: int, port: Port, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    if kind == "paper":
-        yield _block(kind, "[kllm §IV-A] logits 3, 2, 1, 0 and masked keys", t, [[0x4200, 0x4000, ONE, 0, MINUS | INF]])
-    if kind == "edge":
-        why = "one finite value, at either end or among zeros of both signs"
-        yield _block(
-            kind, why, t, [[ONE] + [MINUS | INF] * (t - 1), [MINUS | INF] * (t - 1) + [ONE], [0, MINUS], [MINUS, 0]]
-        )
-        why = "equal logits; the whole range of fp16; distances that overflow"
-        yield _block(kind, why, t, [[ONE], [0x7BFF], [0xFBFF], [0x7BFF, 0xFBFF], [0xFBFF, 0x7BFF, 0]])
-        yield _block(kind, "distances whose exponential is subnormal or 0", t, [[0, 0xCC00 + 16 * i] for i in range(8)])
-        why = "quotients next to midpoints of fp16: another order of the sum, or its reciprocal, shows"
-        close = [[int(word, 16) for word in row.split()] for row in CLOSE]
-        yield Cases(kind, why, {"x": np.array([np.resize(row, t) for row in close])}, "D-kllm-20")
-    if kind == "random":
-        words = random("functional", port, (96,), seed)
-        yield Cases(kind, "logits of magnitude below 8", {"x": words & MINUS | (words & 0x7FFF) % 0x4800})
-        yield Cases(kind, "uniform finite words", {"x": random("functional", port, (32,), seed, "random/wide")})
+def random(config: Config, seed: Seeds) -> Blocks:
+    (port,) = find("functional").ports(config).inputs
+    if config["op"] == "softmax":
+        words = port_values("functional", port, (96,), seed)
+        yield "logits of magnitude below 8", {"x": words & MINUS | (words & 0x7FFF) % 0x4800}
+        yield "uniform finite words", {"x": port_values("functional", port, (32,), seed, "random/wide")}
+    else:
+        yield "uniform finite words", {"x": port_values("functional", port, (2048,), seed)}
 
 
-def _block(kind: Kind, why: str, t: int, rows: Any) -> Cases:
-    """Rows of words, repeated to t values."""
-    return Cases(kind, why, {"x": np.array([[row[i % len(row)] for i in range(t)] for row in rows])})
+def _rows(t: int) -> Blocks:
+    single = [[ONE] + [MINUS | INF] * (t - 1), [MINUS | INF] * (t - 1) + [ONE], [0, MINUS], [MINUS, 0]]
+    yield "one finite value, at either end or among zeros of both signs", {"x": repeated(single, t)}
+    far = [[ONE], [0x7BFF], [0xFBFF], [0x7BFF, 0xFBFF], [0xFBFF, 0x7BFF, 0]]
+    yield "equal logits; the whole range of fp16; distances that overflow", {"x": repeated(far, t)}
+    near = repeated([[0, 0xCC00 + 16 * i] for i in range(8)], t)
+    yield "distances whose exponential is subnormal or 0", {"x": near}
+    close = repeated([[int(word, 16) for word in row.split()] for row in CLOSE], t)
+    why = "quotients next to midpoints of fp16: another order of the sum, or its reciprocal, shows"
+    yield why, {"x": close}, "D-kllm-20"

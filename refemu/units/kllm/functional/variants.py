@@ -1,7 +1,5 @@
 """Variants of the decisions of functional."""
 
-from functools import partial
-
 import numpy as np
 
 from refemu.arith import fp16
@@ -23,14 +21,13 @@ def _tree_of_eight(self: Functional, total: np.float32, terms: np.ndarray) -> np
     return np.float32(total + level[0])
 
 
-_device = partial(overriding, Functional)
+_device = overriding(Functional)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-20", "softmax", "fp16", "softmax32"),
-    _device("D-kllm-20", "the sum is fp16", added=_sum16),
-    _device("D-kllm-20", "the exponentials of a cycle are added as a tree", added=_tree_of_eight),
+    _device("D-kllm-20: the sum is fp16", added=_sum16),
+    _device("D-kllm-20: the exponentials of a cycle are added as a tree", added=_tree_of_eight),
     _device(
-        "D-kllm-20",
-        "terms are multiplied by the reciprocal of the sum",
+        "D-kllm-20: terms are multiplied by the reciprocal of the sum",
         quotients=lambda self, terms, total: terms * (np.float32(1) / total),
     ),
 )

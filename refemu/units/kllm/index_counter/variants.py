@@ -1,6 +1,5 @@
 """Variants of the decisions of index_counter."""
 
-from functools import partial
 from typing import Any
 
 from refemu.units.declaration import Changes
@@ -13,12 +12,11 @@ def _invalid_is_zero(old: IndexCounter, self: IndexCounter, clear: int, q: Any, 
     return old.count(clear, tuple(indices), (1,) * self.lanes, *amount)
 
 
-_device = partial(overriding, IndexCounter)
+_device = overriding(IndexCounter)
 VARIANTS: tuple[Variant, ...] = (
-    _device("D-kllm-13", "an excluded position counts as index 0", count=_invalid_is_zero),
+    _device("D-kllm-13: an excluded position counts as index 0", count=_invalid_is_zero),
     _device(
-        "D-kllm-13",
-        "an excluded position counts",
+        "D-kllm-13: an excluded position counts",
         count=lambda old, self, clear, q, valid, *amount: old.count(clear, q, (1,) * self.lanes, *amount),
     ),
 )

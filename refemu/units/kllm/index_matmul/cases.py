@@ -1,77 +1,89 @@
 """Golden cases of index_matmul: the column with [kllm Fig. 3]'s dimensions, outliers of either operand, scales."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units import Cases, Config, Kind, Port, find
-from refemu.units.stimuli import Seeds, first_of_each, random_inputs
+from refemu.units import Config, Port, find
+from refemu.units.stimuli import Blocks, Inputs, Seeds, first_of_each, random_inputs
 
 A = [0, 1, 1, 0, 1, 0, 0, 1]  #: indices of a worked column of [kllm Fig. 3a]'s dimensions
 B = [3, 0, 2, 2, 1, 3, 0, 1]
 Q = [3, 0, 1, 2, 1, 3, 0, 2]  #: integers for the same B
 ONE = 0x3C00
 WORKED = {"shift": 0x3800, "row_sum": 0x4200, "bias": 0x3400}  #: h = 0.5, R_n = 3, bias 0.25: Y = -1.5625 - 1.5 + 0.25
+#: words for no product at all
+NONE = dict.fromkeys(("a_index", "b_index", "a_mask", "b_mask", "a_outlier", "b_outlier", *WORKED), 0)
 LONG = 256  #: least number of positions with few random rows
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    ports = find("index_matmul").ports(config).inputs
-    merged = {port.name for port in ports} & {"bias", "shift"}
-    if kind != "random" and config["k"] < len(A):
-        return  # shorter than the worked column
-    if kind == "paper":
+def paper(config: Config) -> Blocks:
+    if config["k"] >= len(A):  # a shorter one has no place for the worked column
         where = "[kllm §III-B2, Fig. 3b]" if config["integer"] else "[kllm §III-B1, Fig. 3a]"
-        yield Cases(kind, f"{where} eight positions, four centroids of B, no outliers", _rows(config, ports, 1))
-    if kind == "edge" and merged:
-        yield from _merges(config, ports)
-    if kind == "edge":
-        yield Cases(
-            kind, "one outlier of A, of B, of both at one position, everywhere", _outliers(config, ports), "D-kllm-12"
-        )
-        yield Cases(kind, "sparse and dense part cancel", _cancelling(config, ports), "D-kllm-33")
-        yield Cases(
-            kind, "scales at the ends of fp16: the product of scales underflows or overflows", _scales(config, ports)
-        )
-        why = "all positions at one entry of the table: every counter reaches K"
-        yield Cases(kind, why, _crowded(config, ports), "D-kllm-4")
-        if config["k"] <= LONG:
-            why = "one product: scaled halfway between two fp16 values, subnormal; none with an infinite scale"
-            yield Cases(kind, why, _rounded(config, ports), "D-arith-2")
-        if config["k"] <= LONG and not config["integer"]:
-            why = "products of scales midway between two fp16 values: up to even, and down"
-            yield Cases(kind, why, _joint(config, ports), "D-kllm-33")
-        if "a_mask" in {port.name for port in ports}:
-            why = "every position an outlier of A, weights that are inexact in fp16"
-            yield Cases(kind, why, _dequantized(config, ports), "D-kllm-32")
-    if kind == "random":
-        rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
-        rows, few = (2, 1) if config["k"] > LONG else (24, 8) if merged else (rows, 12)
-        real, wild = drawn("index_matmul", config, ports, rows, few, seed)
-        yield Cases(kind, "normalized codebooks, one outlier in eight, outliers and scales as in real tensors", real)
-        yield Cases(kind, "uniform words, half of the positions outliers", wild)
+        yield f"{where} eight positions, four centroids of B, no outliers", _rows(config, 1)
 
 
-def _rows(config: Config, ports: tuple[Port, ...], count: int) -> dict[str, np.ndarray]:
-    """Rows of the worked column; positions past its end have amount 0, or are outliers of value 0."""
+def edge(config: Config) -> Blocks:
+    names = {port.name for port in find("index_matmul").ports(config).inputs}
+    if config["k"] < len(A):
+        return
+    if "bias" in names or "shift" in names:
+        yield from _merges(config, names)
+    yield "one outlier of A, of B, of both at one position, everywhere", _outliers(config), "D-kllm-12"
+    yield "sparse and dense part cancel", _cancelling(config), "D-kllm-33"
+    ends = {"a_scale": [0x0001, 0x7BFF, 0x0001, 0x0400], "b_scale": [0x0001, 0x7BFF, 0x7BFF, 0x0400]}
+    yield "scales at the ends of fp16: the product of scales underflows or overflows", _rows(config, 4, **ends)
+    yield "all positions at one entry of the table: every counter reaches K", _crowded(config), "D-kllm-4"
+    if config["k"] <= LONG:
+        why = "one product: scaled halfway between two fp16 values, subnormal; none with an infinite scale"
+        yield why, _rounded(config), "D-arith-2"
+    if config["k"] <= LONG and not config["integer"]:
+        book = spread([0, ONE], 1 << config["b_bits"])  # one product, -0.5
+        joint = _rows(config, 2, **NONE, a_scale=[0x3C01, 0x3C03], b_scale=0x3E00, b_codebook=book)
+        joint["b_index"][:, 0] = 1
+        yield "products of scales midway between two fp16 values: up to even, and down", joint, "D-kllm-33"
+    if "a_mask" in names:
+        place, size = np.arange(config["k"]), 1 << config["b_bits"]
+        book = spread([0xAE66, 0xB555, 0x3555, 0x3A66], size)  # inexact products with scales
+        outliers = {"a_mask": 1, "a_outlier": 0x4900 + place % 256, "b_index": place % size}
+        inexact = _rows(config, 2, **outliers, b_codebook=book, b_scale=[0x3555, 0x2E66])
+        yield "every position an outlier of A, weights that are inexact in fp16", inexact, "D-kllm-32"
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    ports = find("index_matmul").ports(config).inputs
+    rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
+    merged = {port.name for port in ports} & {"bias", "shift"}
+    rows, few = (2, 1) if config["k"] > LONG else (24, 8) if merged else (rows, 12)
+    real, wild = drawn("index_matmul", config, ports, rows, few, seed)
+    yield "normalized codebooks, one outlier in eight, outliers and scales as in real tensors", real
+    yield "uniform words, half of the positions outliers", wild
+
+
+def _rows(config: Config, count: int, **changed: Any) -> dict[str, np.ndarray]:
+    """Rows of the worked column; positions past its end have amount 0, or are outliers of value 0.
+
+    changed: words of ports, if the unit has them.
+    """
     k, integer = config["k"], config["integer"]
+    ports = find("index_matmul").ports(config).inputs
     inputs = {port.name: np.zeros((count, *port.shape), np.int64) for port in ports}
     lanes = [inputs[name].reshape(count, k) for name in ("a_index", "b_index")]
     lanes[0][:, :8], lanes[1][:, :8] = (Q if integer else A)[:k], B[:k]
-    inputs["a_scale"][:] = ONE
-    inputs["b_codebook"][:] = spread([0xBC00, 0xB400, 0x3400, 0x3C00], 1 << config["b_bits"])
+    words: dict[str, Any] = {
+        "a_scale": ONE,
+        "b_codebook": spread([0xBC00, 0xB400, 0x3400, 0x3C00], 1 << config["b_bits"]),
+    }
     if integer:
-        inputs["a_outlier"][:] = 0x2C00 + 16 * np.arange(k)
-        return inputs
-    for name, word in WORKED.items():
-        if name in inputs:
-            inputs[name][:] = word
-    inputs["b_scale"][:] = ONE
-    inputs["a_codebook"][:] = spread([0xB800, 0x3A00], 1 << config["a_bits"])
-    inputs["a_mask"][:, 8:] = 1
+        words["a_outlier"] = 0x2C00 + 16 * np.arange(k)
+    else:
+        words |= {**WORKED, "b_scale": ONE, "a_mask": np.arange(k) >= len(A)}
+        words["a_codebook"] = spread([0xB800, 0x3A00], 1 << config["a_bits"])
+    words |= changed
+    for name in words.keys() & inputs.keys():
+        inputs[name][:] = words[name]
     return with_products(inputs)
 
 
@@ -91,26 +103,22 @@ def with_products(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {**inputs, "products": fp16.bits(table)}
 
 
-def _outliers(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
-    inputs = _rows(config, ports, 4)
+def _outliers(config: Config) -> Inputs:
+    place = np.arange(config["k"])
+    inputs = _rows(config, 4, a_outlier=0x4900 + place, b_outlier=0xC480 + place)
     masks = [name for name in ("b_mask", "a_mask") if name in inputs]
-    for row, positions in enumerate(([2], [5], [5], range(config["k"]))):
-        chosen = masks[row % len(masks) :][:1] if row < 2 else masks
-        for mask in chosen:
-            inputs[mask][row, list(positions)] = 1
-    for side, start in (("a", 0x4900), ("b", 0xC480)):
-        if f"{side}_outlier" in inputs:
-            inputs[f"{side}_outlier"][:] = start + np.arange(config["k"])
+    for row, positions in enumerate((place == 2, place == 5, place == 5, place >= 0)):
+        for mask in [masks[row % len(masks)]] if row < 2 else masks:
+            inputs[mask][row, positions] = 1
     return inputs
 
 
-def _cancelling(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+def _cancelling(config: Config) -> Inputs:
     """The column's dense part is -1.5625 (of integers 6), the one outlier its opposite, or nearly."""
-    inputs = _rows(config, ports, 3)
+    inputs = _rows(config, 3)
     inputs["b_index"][:, 7] = 0
-    for mask in ("a_mask", "b_mask"):
-        if mask in inputs:
-            inputs[mask][:, 7] = 1
+    for mask in {"a_mask", "b_mask"} & inputs.keys():
+        inputs[mask][:, 7] = 1
     words = [0x3C80, 0x3C81, 0xC600]
     if "b_outlier" in inputs:
         inputs["a_outlier"][:, 7], inputs["b_outlier"][:, 7] = ONE, words
@@ -119,116 +127,56 @@ def _cancelling(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray
     return inputs
 
 
-def _merges(config: Config, ports: tuple[Port, ...]) -> Iterator[Cases]:
+def _merges(config: Config, names: set[str]) -> Blocks:
     """What the merge adds after the sparse part: a bias, a LayerNorm's shift."""
-    names = {port.name for port in ports}
     alone = [(0, 0, 0), (0, 0, 0x4500), (0x3800, 0x4200, 0), (0xB800, 0x4200, 0x4500), (0x3800, 0xC200, 0xC500)]
-    yield _added("edge", "nothing, the bias alone, the shift alone, both", config, ports, alone, "D-kllm-40")
+    yield "nothing, the bias alone, the shift alone, both", _added(config, alone), "D-kllm-40"
     if "shift" not in names:
         return
     order = [(0x3800, 0xE800, 0x3C00), (0x3800, 0x6800, 0xBC00), (0xBC00, 0x6800, 0xE801), (0x3C01, 0x3C01, 0x3C02)]
-    yield _added("edge", "sums that round: the shift comes before the bias", config, ports, order, "D-kllm-40")
+    yield "sums that round: the shift comes before the bias", _added(config, order), "D-kllm-40"
     product = [(0xBD01, 0x3CFF, 0), (0x3555, 0x3555, 0x3E7C), (0x0001, 0x3800, 0), (0x0400, 0x1000, 0x3E40)]
-    yield _added("edge", "h by R_n is rounded before it is subtracted", config, ports, product, "D-kllm-39")
+    yield "h by R_n is rounded before it is subtracted", _added(config, product), "D-kllm-39"
     ends = [(0x7BFF, 0x7BFF, 0), (0x7BFF, 0x4000, 0x7BFF), (0x7C00, 0x3C00, 0), (0x7C00, 0, 0), (0, 0x8000, 0x8000)]
-    yield _added("edge", "h, R_n or their product beyond fp16, infinity by 0; signs of zeros", config, ports, ends)
-    yield Cases("edge", "the divided scale is 0, infinite, or subnormal", _folded(config, ports), "D-kllm-37")
+    yield "h, R_n or their product beyond fp16, infinity by 0; signs of zeros", _added(config, ends)
+    yield "the divided scale is 0, infinite, or subnormal", _folded(config), "D-kllm-37"
 
 
-def _added(
-    kind: Kind,
-    why: str,
-    config: Config,
-    ports: tuple[Port, ...],
-    rows: Sequence[tuple[int, int, int]],
-    decision: str = "",
-) -> Cases:
+def _added(config: Config, rows: Sequence[tuple[int, int, int]]) -> Inputs:
     """The worked column with words of h, R_n and the bias of every row, if they have a port."""
-    inputs = _rows(config, ports, len(rows))
-    for name, column in zip(("shift", "row_sum", "bias"), zip(*rows, strict=True), strict=True):
-        if name in inputs:
-            inputs[name][:] = column
-    return Cases(kind, why, inputs, decision)
+    return _rows(config, len(rows), **dict(zip(("shift", "row_sum", "bias"), np.array(rows).T, strict=True)))
 
 
-def _folded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+def _folded(config: Config) -> Inputs:
     """Scales after a division, and divided centroids beyond 1 with outliers of A."""
-    inputs = _rows(config, ports, 4)
-    inputs["a_scale"][:] = [0, 0x7C00, 0x0003, 0x4D37]
+    inputs = _rows(config, 4, a_scale=[0, 0x7C00, 0x0003, 0x4D37])
     inputs["b_codebook"][:] = spread([0xD2E1, 0xC8F3, 0x48F3, 0x7C00], 1 << config["b_bits"])
     inputs["a_mask"][2:, :3], inputs["a_outlier"][2:, :3] = 1, 0x4933
     return inputs
 
 
-def _crowded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+def _crowded(config: Config) -> Inputs:
     """One pair of indices in all positions, another one in the next row; amounts at their largest."""
-    inputs = _rows(config, ports, 4)
-    for name in ("a_index", "b_index"):
-        last = (1 << config[f"{name[0]}_bits"]) - 1
-        inputs[name][:] = np.array([0, last, last // 2, 1 % (last + 1)])[:, None]
-    if config["integer"]:
-        inputs["a_index"][:] = (1 << config["a_bits"]) - 1
-    for name in ("a_mask", "b_mask"):
-        if name in inputs:
-            inputs[name][:] = 0
-    return inputs
+    tops = [(1 << config[f"{side}_bits"]) - 1 for side in "ab"]
+    a, b = (np.array([0, last, last // 2, 1 % (last + 1)])[:, None] for last in tops)
+    return _rows(config, 4, a_index=tops[0] if config["integer"] else a, b_index=b, a_mask=0, b_mask=0)
 
 
-def _scales(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
-    inputs = _rows(config, ports, 4)
-    inputs["a_scale"][:] = [0x0001, 0x7BFF, 0x0001, 0x0400]
-    if "b_scale" in inputs:
-        inputs["b_scale"][:] = [0x0001, 0x7BFF, 0x7BFF, 0x0400]
-    return inputs
-
-
-def _joint(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
-    """One product, -0.5, with a first scale of 1 and a few units and a second scale of 1.5."""
-    inputs = _rows(config, ports, 2)
-    for name in ("a_index", "b_index", "a_mask", "b_mask", "a_outlier", "b_outlier", *WORKED):
-        if name in inputs:
-            inputs[name][:] = 0
-    inputs["a_scale"][:], inputs["b_scale"][:] = [0x3C01, 0x3C03], 0x3E00
-    inputs["b_codebook"][:] = spread([0, ONE], 1 << config["b_bits"])
-    inputs["b_index"][:, 0] = 1
-    return with_products(inputs)
-
-
-def _rounded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+def _rounded(config: Config) -> Inputs:
     """0.75 or its opposite in one position, 0 in the others and, in the last row, in this one too."""
-    scales = [0x3C01, 0x3C03, 0x3C05, 0x3C07] * 2 + [0x0C00, 0x0003, 0x7BFF]
-    inputs = _rows(config, ports, len(scales))
-    for name in ("a_index", "b_index", "a_mask", "b_mask", "a_outlier", "b_outlier"):
-        if name in inputs:
-            inputs[name][:] = 0
-    for name in WORKED:
-        if name in inputs:
-            inputs[name][:] = 0
-    inputs["a_scale"][:] = scales
-    inputs["b_codebook"][:] = spread([0, 0x3A00], 1 << config["b_bits"])
-    inputs["b_codebook"][4:8, 1] = 0xBA00
+    scales = {"a_scale": [0x3C01, 0x3C03, 0x3C05, 0x3C07] * 2 + [0x0C00, 0x0003, 0x7BFF]}
+    scales["b_scale"] = [ONE] * 8 + [0x1000, ONE, 0x7BFF]
+    book = np.tile(spread([0, 0x3A00], 1 << config["b_bits"]), (11, 1))
+    book[4:8, 1] = 0xBA00
+    inputs = _rows(config, 11, **NONE, **scales, a_codebook=ONE, b_codebook=book)
     inputs["b_index"][:-1, 0] = 1
     if config["integer"]:
         inputs["a_index"][:, 0] = 1
-        return inputs
-    inputs["a_codebook"][:] = ONE
-    inputs["b_scale"][-3:] = [0x1000, ONE, 0x7BFF]
-    return with_products(inputs)
-
-
-def _dequantized(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
-    """Two rows with scales whose products with centroids are all inexact."""
-    inputs = _rows(config, ports, 2)
-    inputs["a_mask"][:] = 1
-    inputs["a_outlier"][:] = 0x4900 + np.arange(config["k"]) % 256
-    inputs["b_index"][:] = np.arange(config["k"]) % (1 << config["b_bits"])
-    inputs["b_codebook"][:] = spread([0xAE66, 0xB555, 0x3555, 0x3A66], 1 << config["b_bits"])
-    inputs["b_scale"][:] = [0x3555, 0x2E66]
-    return with_products(inputs)
+    return inputs
 
 
 def drawn(
-    unit: str, config: Mapping[str, Any], ports: Sequence[Port], rows: int, wild: int, seed: Seeds
+    unit: str, config: Config, ports: Sequence[Port], rows: int, wild: int, seed: Seeds
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Random inputs of `rows` rows like those of real tensors, and uniform words in the first `wild` rows.
 
@@ -239,7 +187,7 @@ def drawn(
     return realistic(config, uniform), legal(config, first_of_each(uniform, rows, wild) | products)
 
 
-def realistic(config: Mapping[str, Any], drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def realistic(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Drawn words like those of real tensors: ascending codebooks below 1, an outlier in eight, outliers from 1 on."""
     inputs = dict(legal(config, drawn))
     for name, array in drawn.items():
@@ -254,15 +202,14 @@ def realistic(config: Mapping[str, Any], drawn: Mapping[str, np.ndarray]) -> dic
     return with_products(inputs)
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """Reduce codebooks to magnitudes below 1, as if normalized: no inlier overflows. Divided ones are unchanged."""
     divided = config.get("norm", "none") != "none"
     below = {"a_codebook"} if divided else {"a_codebook", "b_codebook"}
     return {name: array & 0xBBFF if name in below else array for name, array in inputs.items()}
 
 
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
+def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:
     masks = [np.asarray(inputs[name], np.int64) for name in ("a_mask", "b_mask") if name in inputs]
     either, both = np.max(masks[0] | masks[-1], axis=-1), np.max(masks[0] & masks[-1], axis=-1)
     return {

@@ -1,7 +1,5 @@
 """Variants of the decisions of index_matmul."""
 
-from functools import partial
-
 import numpy as np
 
 from refemu.arith import dot, fp16
@@ -70,31 +68,29 @@ def _truncated_weights(old: IndexMatmul, self: IndexMatmul, state: DeclaredState
     return column._replace(b_value=fp16.round16(np.where(outlier, column.b_value, _truncated(exact))))
 
 
-_device = partial(overriding, IndexMatmul)
+_device = overriding(IndexMatmul)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-1", "preset", "exact"),
     option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
     option("D-kllm-3", "a MAC rounds once", acc="fp16_fma", order=dot.Sequential()),
     option("D-kllm-33", "the product of the scales is not rounded", scale_y="exact"),
-    _device("D-kllm-3", "the MACs of the merge round once", _merged=_fused_merge),
-    _device("D-kllm-40", "the bias joins the sparse part", _merged=_bias_first),
-    _device("D-kllm-40", "the bias is added before the shift", _merged=_shift_last),
+    _device("D-kllm-3: the MACs of the merge round once", _merged=_fused_merge),
+    _device("D-kllm-40: the bias joins the sparse part", _merged=_bias_first),
+    _device("D-kllm-40: the bias is added before the shift", _merged=_shift_last),
     _device(
-        "D-kllm-33",
-        "the scales are multiplied into the table",
+        "D-kllm-33: the scales are multiplied into the table",
         _dense=_scale_first,
         _merged=lambda old, self, inside, outside, column: old._merged(
             inside, outside, column._replace(scale=np.float64(1))
         ),
     ),
-    _device("D-kllm-12", "only outliers of A are excluded from the counts", _column=_only_a),
+    _device("D-kllm-12: only outliers of A are excluded from the counts", _column=_only_a),
     _device(
-        "D-kllm-13", "positions of outliers are counted too", _counts=lambda self, column: np.ones_like(column.left_out)
+        "D-kllm-13: positions of outliers are counted too", _counts=lambda self, column: np.ones_like(column.left_out)
     ),
-    _device("D-kllm-32", "weights of the sparse path are truncated to fp16", _column=_truncated_weights),
+    _device("D-kllm-32: weights of the sparse path are truncated to fp16", _column=_truncated_weights),
     _device(
-        "D-kllm-4",
-        "counters of three bits wrap",
+        "D-kllm-4: counters of three bits wrap",
         _dense=lambda old, self, count, column: old._dense(
             tuple(number & ((1 << WIDTH) - 1) for number in count), column
         ),

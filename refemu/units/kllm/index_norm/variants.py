@@ -1,6 +1,5 @@
 """Variants of the decisions of index_norm."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from refemu.units.variant import Variant, choices, overriding
 
 
 def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
-    """The centroids of the sparse path are not divided."""
     if result.divided is None:
         raise Refused("index_norm: the configuration has no divided operands")
     weights = np.asarray(inputs["weights"])
@@ -33,14 +31,12 @@ def _sample_variance(old: IndexNorm, self: IndexNorm, mean: float, square: float
     return old._variance(mean, float(self._round(wider + float(self._round(mean * mean)))))
 
 
-_device = partial(overriding, IndexNorm)
+_device = overriding(IndexNorm)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-19", "eps", 0.0, 1 / (1 << 10)),
-    _device("D-kllm-19", "eps is added to the root", _divisor=_eps_after_root),
-    _device("D-kllm-39", "the variance is divided by n - 1", _variance=_sample_variance),
+    _device("D-kllm-19: eps is added to the root", _divisor=_eps_after_root),
+    _device("D-kllm-39: the variance is divided by n - 1", _variance=_sample_variance),
     option("D-kllm-20", "sums are fp16", stat="fp16"),
     Variant("D-kllm-37", "the centroids of the sparse path are not divided", answer=_divides_once),
 )
-UNOBSERVABLE = {
-    "D-kllm-18": "The ports take indices, so the input is quantized before this unit in every design.",
-}
+UNOBSERVABLE = {"D-kllm-18": "The ports take indices, so the input is quantized before this unit in every design."}

@@ -3,16 +3,16 @@
 With the Functional Unit, no output is NaN or +Inf, and columns also produce the cases of functional.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats import Codebook, cartesian
-from refemu.units import Cases, Config, Kind, find
+from refemu.units import Config
 from refemu.units.kllm.functional import cases as functional_cases
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.stimuli import Blocks, Inputs, Seeds, patterns16, repeated, uniform
 
 BOOK = (0xBB00, 0xB400, 0x3400, 0x3900)  #: centroids of 2 bits
 ONE, LARGEST, SIGN, INFINITY = 0x3C00, 0x7BFF, 0x8000, 0x7C00
@@ -24,47 +24,44 @@ IN_ORDER = (
 )
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
+def paper(config: Config) -> Blocks:
+    why = "[kllm §III-D, Fig. 5] a token with an outlier of either side, by all columns"
+    yield why, _tokens(config, [_counting(config["k"])])
+    yield from _functions(config, functional_cases.paper)
+
+
+def edge(config: Config) -> Blocks:
     k, functions = config["k"], config["function"] != "none"
-    if kind == "paper":
-        why = "[kllm §III-D, Fig. 5] a token with an outlier of either side, by all columns"
-        yield Cases(kind, why, _tokens(config, [_counting(k)]))
-    if kind == "edge":
-        yield Cases(
-            kind, "ties among the outliers of either side, in one pass and across passes", _tied(config), "D-kllm-60"
-        )
-        zeros = [[0] * k, [0x8000] * k, [0x3C00, *[0] * (k - 2), 0xBC00], [0x8000, 0x4000, 0xC000, *[0] * (k - 3)]]
-        yield Cases(kind, "zeros alone, and with outliers: a scale of 1", _tokens(config, zeros), "D-kllm-11")
-        yield Cases(kind, "outliers at every place in turn", _tokens(config, _in_turn(k)))
-        ends = [[0x7BFF - i for i in range(k)], [0xFBFF - i for i in range(k)], [1 + i for i in range(k)]]
-        why = "the largest values, all of one sign; subnormal values: the scale is the larger of both roots"
-        small = {"b_scale": _tokens(config, ends)["b_scale"] - 0x2000} if functions else {}
-        yield Cases(kind, why, _tokens(config, ends) | small, "D-kllm-9")
-        yield Cases(kind, "quotients on either side of half a step, above a midpoint", _halfway(config), "D-kllm-8")
-        if not functions:
-            beyond = _tokens(config, [_counting(k)] * 2)
-            turns = np.arange(config["n"]) % 2 == np.arange(2)[:, None]
-            beyond |= {"b_scale": np.where(turns, LARGEST, 0x0400), "x": beyond["x"] + 0x3000 & 0xFBFF}
-            yield Cases(kind, "every other column beyond fp16, then the others", beyond)
-        yield Cases(kind, "one index at all positions: the largest counts", _alike(config))
-    if functions and kind != "random" and config["b_bits"] == 2:
-        yield from _functions(config, kind, seed)
-    if kind == "random":
-        yield from _random(config, seed)
+    yield "ties among the outliers of either side, in one pass and across passes", _tied(config), "D-kllm-60"
+    zeros = [[0] * k, [0x8000] * k, [0x3C00, *[0] * (k - 2), 0xBC00], [0x8000, 0x4000, 0xC000, *[0] * (k - 3)]]
+    yield "zeros alone, and with outliers: a scale of 1", _tokens(config, zeros), "D-kllm-11"
+    yield "outliers at every place in turn", _tokens(config, _in_turn(k))
+    ends = _tokens(
+        config, [[first + step * i for i in range(k)] for first, step in ((0x7BFF, -1), (0xFBFF, -1), (1, 1))]
+    )
+    why = "the largest values, all of one sign; subnormal values: the scale is the larger of both roots"
+    yield why, ends | {"b_scale": ends["b_scale"] - 0x2000 * functions}, "D-kllm-9"
+    yield "quotients on either side of half a step, above a midpoint", _halfway(config), "D-kllm-8"
+    if not functions:
+        beyond = _tokens(config, [_counting(k)] * 2)
+        turns = np.arange(config["n"]) % 2 == np.arange(2)[:, None]
+        beyond |= {"b_scale": np.where(turns, LARGEST, 0x0400), "x": beyond["x"] + 0x3000 & 0xFBFF}
+        yield "every other column beyond fp16, then the others", beyond
+    yield "one index at all positions: the largest counts", _alike(config)
+    yield from _functions(config, functional_cases.edge)
+    if functions and config["b_bits"] == 2:
+        rows = repeated([[int(word, 16) for word in row.split()] for row in IN_ORDER], config["n"])
+        yield "exponentials whose sum depends on the order (outputs)", _outputs(config, rows), "D-kllm-20"
 
 
-def _functions(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+def _functions(config: Config, blocks: Callable[[Config], Blocks]) -> Blocks:
     """Outputs that are inputs of the Functional Unit's cases."""
+    if config["function"] == "none" or config["b_bits"] != 2:
+        return
     t = config["n"] if config["function"] == "softmax" else 1
-    parameters = {"op": config["function"], "t": t, "softmax": config["softmax"]}
-    for block in functional_cases.cases(Config(**parameters), kind, seed):
-        words = np.resize(block.inputs["x"], (-(-block.inputs["x"].size // config["n"]), config["n"]))
-        yield Cases(kind, f"{block.why} (outputs)", _outputs(config, words), block.decision)
-    if kind == "edge":
-        rows = [np.resize([int(word, 16) for word in row.split()], config["n"]) for row in IN_ORDER]
-        why = "exponentials whose sum depends on the order (outputs)"
-        yield Cases(kind, why, _outputs(config, np.array(rows)), "D-kllm-20")
+    for why, inputs, *decision in blocks(Config(op=config["function"], t=t, softmax=config["softmax"])):
+        words = np.resize(inputs["x"], (-(-inputs["x"].size // config["n"]), config["n"]))
+        yield f"{why} (outputs)", _outputs(config, words), *decision
 
 
 def _outputs(config: Config, words: np.ndarray) -> dict[str, np.ndarray]:
@@ -87,18 +84,15 @@ def _outputs(config: Config, words: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
-    ports = find("kllm_chip").ports(config).inputs
-    drawn = random_inputs("kllm_chip", ports, (3,), seed)
+def random(config: Config, seed: Seeds) -> Blocks:
+    drawn = uniform("kllm_chip", config, (3,), seed)
     word = drawn["x"]
     near = {"x": (word & 0x83FF) | (8 + (word >> 10) % 8) << 10, "b_scale": 0x3000 + (drawn["b_scale"] & 0xFFF)}
     for name in ("a_codebook", "b_codebook"):
         near[name] = (drawn[name] & 0x83FF) | (9 + (drawn[name] >> 10) % 6) << 10
-    yield Cases(
-        "random", "values and centroids between 2^-7 and 1, products of them", _multiplied(legal(config, drawn | near))
-    )
+    yield ("values and centroids between 2^-7 and 1, products of them", _multiplied(legal(config, drawn | near)))
     few = {name: array[::3] for name, array in drawn.items()}
-    yield Cases("random", "any words", legal(config, few))
+    yield "any words", legal(config, few)
 
 
 def _counting(k: int) -> list[int]:
@@ -135,7 +129,7 @@ def _halfway(config: Config) -> dict[str, np.ndarray]:
         token = [0x3000 + 16 * i for i in range(config["k"])]
         token[0], token[3], token[5], token[-1] = 0x3E01, 0x4E00, word, 0xCE00
         near = [0xBA00, *((middle + side) / 2048 for side in (-96, 96)), 0x3C00]
-        book = [value if isinstance(value, int) else int(fp16.bits(fp16.to_f16(np.array(value)))) for value in near]
+        book = [value if isinstance(value, int) else int(patterns16(value)) for value in near]
         tokens.append(token)
         books.append(book if config["a_bits"] == 2 else book[1:3])
     return _multiplied(_tokens(config, tokens) | {"a_codebook": np.array(books)})
@@ -189,7 +183,7 @@ def _book(words: np.ndarray) -> Codebook:
     return Codebook(len(words).bit_length() - 1, words.astype(np.uint16))
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """Finite values, and centroids of A that ascend; all below 2 where outputs must not overflow (D-kllm-63)."""
     if config["function"] != "none":
         inputs = {name: array if name == "b_index" else array & 0xBFFF for name, array in inputs.items()}
@@ -199,8 +193,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return {**inputs, "a_codebook": np.take_along_axis(book, order, axis=-1)}
 
 
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
+def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:
     overflow = np.asarray(np.asarray(result.overflow).reshape(len(inputs["x"]), -1).any(axis=-1))
     keys = np.sort(fp16.order_key(inputs["x"].astype(np.uint16)), axis=-1, kind="stable")
     pops = config["pops"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,21 +85,19 @@ def _higher(old: Any, self: KllmChip, *sizes: Any, **options: Any) -> None:
     self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
 
 
-_device = partial(overriding, KllmChip)
+_device = overriding(KllmChip)
 VARIANTS: tuple[Variant, ...] = (
-    _device("D-kllm-3", "a MAC rounds once", __init__=_fused),
-    _device("D-kllm-9", "the scale is the larger magnitude of the last outliers", _scale=_least_outlier),
+    _device("D-kllm-3: a MAC rounds once", __init__=_fused),
+    _device("D-kllm-9: the scale is the larger magnitude of the last outliers", _scale=_least_outlier),
     _device(
-        "D-kllm-9",
-        "the scale is the magnitude of the max tree's root",
+        "D-kllm-9: the scale is the magnitude of the max tree's root",
         _scale=lambda old, self, done: done.root_max & 0x7FFF or old._scale(done),
     ),
     _device(
-        "D-kllm-11",
-        "the scale of zeros is the smallest number",
+        "D-kllm-11: the scale of zeros is the smallest number",
         _scale=lambda self, done: max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1,
     ),
-    _device("D-kllm-7", "the higher of two nearest centroids", __init__=_higher),
+    _device("D-kllm-7: the higher of two nearest centroids", __init__=_higher),
     Variant("D-kllm-13", "positions of outliers are counted too", unit_class=_with(CountingAll)),
     *choices("D-kllm-31", "lane_mapping", "column", "counter"),
     Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=_with(DealtLanes)),

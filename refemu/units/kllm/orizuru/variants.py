@@ -1,7 +1,6 @@
 """Variants of the decisions of orizuru."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,11 +76,11 @@ def _popped_is_infinite(old: Orizuru, self: Orizuru, tree: int, bits: Sequence[i
     return better(tree, sides[0], sides[1])[0], old._better(tree, bits, *pair)[1]
 
 
-_device = partial(overriding, Orizuru)
+_device = overriding(Orizuru)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-21", "min_leaf", "not_max", "compare"),
-    _device("D-kllm-21", "the right one of equal values is popped first", _better=_ties_right),
-    _device("D-kllm-22", "a popped leaf is an infinity that takes part", _better=_popped_is_infinite),
+    _device("D-kllm-21: the right one of equal values is popped first", _better=_ties_right),
+    _device("D-kllm-22: a popped leaf is an infinity that takes part", _better=_popped_is_infinite),
     Variant("D-kllm-23", "the path is not repaired after the last pop", answer=_not_repaired),
     Variant("D-kllm-25", "padding leaves are zeros that take part", answer=_padded),
     Variant("D-kllm-26", "an element popped by the max tree is unavailable to the min tree", answer=_shared_mask),
@@ -89,5 +88,5 @@ VARIANTS: tuple[Variant, ...] = (
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-kllm-70": "A row of a set is a whole search. How much of a tree settles in a cycle changes its cycles, not "
-    "its bits.",
+    "its bits."
 }

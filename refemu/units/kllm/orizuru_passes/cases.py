@@ -3,25 +3,24 @@
 Tokens are wider than the tree of [kllm Table I].
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from refemu.units.kllm.orizuru import cases as orizuru_cases
-from refemu.units.stimuli import Seeds
-from refemu.units.unit import Cases, Config, Kind
+from refemu.units.stimuli import Blocks
+from refemu.units.unit import Config
 
 ONE, MINUS = 0x3C00, 0x8000
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    if kind == "edge":
-        why = "all outliers of a token in one chunk: the extremes of other chunks lose, and its root is the token's"
-        yield Cases(kind, why, {"x": _crowded(config)}, "D-kllm-60")
-        why = "an equal pair among the extremes of every chunk: the first chunk's wins, in the min tree its odd element"
-        yield Cases(kind, why, {"x": _tied(config)}, "D-kllm-61")
-    yield from orizuru_cases.cases(config, kind, seed)
+paper, random = orizuru_cases.paper, orizuru_cases.random
+
+
+def edge(config: Config) -> Blocks:
+    why = "all outliers of a token in one chunk: the extremes of other chunks lose, and its root is the token's"
+    yield why, {"x": _crowded(config)}, "D-kllm-60"
+    why = "an equal pair among the extremes of every chunk: the first chunk's wins, in the min tree its odd element"
+    yield why, {"x": _tied(config)}, "D-kllm-61"
+    yield from orizuru_cases.edge(config)
 
 
 def _crowded(config: Config) -> np.ndarray:

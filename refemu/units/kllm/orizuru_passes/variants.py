@@ -1,6 +1,5 @@
 """Variants of the decisions of orizuru_passes."""
 
-from functools import partial
 from typing import Any
 
 from refemu.units.kllm.orizuru import levels
@@ -23,18 +22,16 @@ def _whole_tree(old: OrizuruPasses, self: OrizuruPasses, *chunks: Any) -> Ends:
     return ends
 
 
-_device = partial(overriding, OrizuruPasses)
+_device = overriding(OrizuruPasses)
 VARIANTS: tuple[Variant, ...] = (
     _device(
-        "D-kllm-60",
-        "the root of a chunk is not a candidate",
+        "D-kllm-60: the root of a chunk is not a candidate",
         _presented=lambda old, self, candidates: old._presented([chunk[: max(self.k, 1)] for chunk in candidates]),
     ),
-    _device("D-kllm-60", "candidates of the two trees take separate passes", _pass=_in_turn),
+    _device("D-kllm-60: candidates of the two trees take separate passes", _pass=_in_turn),
     _device(
-        "D-kllm-61",
-        "candidates of a chunk come in the order of the token",
+        "D-kllm-61: candidates of a chunk come in the order of the token",
         _presented=lambda old, self, candidates: old._presented([sorted(chunk) for chunk in candidates]),
     ),
-    _device("D-kllm-61", "a short pass takes all levels of the tree", _pass=_whole_tree),
+    _device("D-kllm-61: a short pass takes all levels of the tree", _pass=_whole_tree),
 )

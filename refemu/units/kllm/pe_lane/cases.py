@@ -3,15 +3,15 @@
 The schedule of edges depends on sizes alone, so products of one shape share it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, find
-from refemu.units.stimuli import Seeds, random_inputs, side_by_side, words
+from refemu.units import Config, find
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, random_inputs, side_by_side, words
 
 NAME = "pe_lane"
 ONE, LARGE, TINY, INFINITE = 0x3C00, 0x7BFF, 0x0001, 0x7C00
@@ -35,22 +35,38 @@ class Shape:
     masked: bool = True  #: whether every fifth position is excluded
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
+def paper(config: Config) -> Blocks:
     macs = config["macs"]
-    if kind == "paper":
-        why = "[kllm §III-B, Fig. 3] a row by the columns of two tiles, outliers separately [kllm §III-D]"
-        yield _case(kind, why, config, [Shape(10, macs, 1), Shape(10, max(macs - 1, 1), 2)])
-    if kind == "edge":
-        yield from _sizes(config)
-        yield from _flow(config)
-        yield from _values(config)
-        yield from _registers(config)
-        yield from _widths(config)
-        yield from _operands(config)
-        yield _unopened(config)
-    if kind == "random":
-        yield from _random(config, seed)
+    why = "[kllm §III-B, Fig. 3] a row by the columns of two tiles, outliers separately [kllm §III-D]"
+    yield _case(why, config, [Shape(10, macs, 1), Shape(10, max(macs - 1, 1), 2)])
+
+
+def edge(config: Config) -> Blocks:
+    yield from _sizes(config)
+    yield from _flow(config)
+    yield from _values(config)
+    yield from _registers(config)
+    yield from _widths(config)
+    yield from _operands(config)
+    yield _unopened(config)
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    """Products of drawn operands of one shape, and uniform values at all ports."""
+    macs, slab = config["macs"], _slab(config)
+    shapes = [Shape(slab + 3, macs, 2, biases=1), Shape(slab - 1, macs, 1, shifts=1), Shape(3, 1)]
+    feed, lane = _feed(), _lane(config)
+    schedule, blocks, count = None, [], max(4096, 16 * macs * slab + _entries(config))
+    for each in seed if isinstance(seed, range) else (seed,):
+        drawn = iter(words(f"{NAME}/product", each, count)[0].astype(np.int64).tolist())
+        stream, tiles, table = _drawn(config, lane, shapes, drawn)
+        schedule = schedule or feed.picks(lane, stream, tiles)
+        blocks.append(feed.edges(lane, schedule, stream, tiles, table))
+    yield "products of drawn indices, centroids between 2^-6 and 1, one position in eight out", side_by_side(blocks)
+    ports = find(NAME).ports(config).inputs
+    inputs = random_inputs(NAME, ports, (2, EDGES), seed)
+    inputs["outliers"] &= 1  # a tile of thousands would outlast the case
+    yield "uniform values at all ports, at most one outlier", inputs
 
 
 def _feed() -> Any:
@@ -60,34 +76,32 @@ def _feed() -> Any:
     return feed
 
 
-def _sizes(config: Config) -> Iterator[Cases]:
+def _sizes(config: Config) -> Blocks:
     """K and columns around the sizes of a slab and of a tile."""
     macs, slab = config["macs"], _slab(config)
     turn = config["inputs"] * (1 if config["lane_mapping"] == "counter" else config["counters"])
     lengths = sorted({1, turn - 1, turn + 1, slab + 1})
-    yield _case("edge", "columns of 1 position to one more than a slab", config, [Shape(k, 1) for k in lengths])
+    yield _case("columns of 1 position to one more than a slab", config, [Shape(k, 1) for k in lengths])
     why = "K of three slabs: counts are carried from slab to slab"
-    yield _case("edge", why, config, [Shape(2 * slab + 3, macs, 1)], decision="D-kllm-47")
+    yield _case(why, config, [Shape(2 * slab + 3, macs, 1)], decision="D-kllm-47")
     why = "K of three slabs in three tiles: sums are carried"
     parts = [(slab, 1, 0), (slab, 0, 0), (3, 0, 1)]
-    yield _case("edge", why, config, [Shape(k, macs, c, o, c) for k, o, c in parts], decision="D-kllm-47")
-    yield _case("edge", "full tiles and tiles of one column in turn", config, [Shape(5, n) for n in (macs, 1) * 2])
+    yield _case(why, config, [Shape(k, macs, c, o, c) for k, o, c in parts], decision="D-kllm-47")
+    yield _case("full tiles and tiles of one column in turn", config, [Shape(5, n) for n in (macs, 1) * 2])
 
 
-def _flow(config: Config) -> Iterator[Cases]:
+def _flow(config: Config) -> Blocks:
     """Stalls on either side, and resets."""
     macs, slab = config["macs"], _slab(config)
     why = "short columns: counted tiles wait for the MACs, counters for the bank"
-    yield _case("edge", why, config, [Shape(3, macs) for _ in range(4)], decision="D-kllm-43")
-    why = "long columns: the MACs wait"
-    yield _case("edge", why, config, [Shape(4 * slab, 1) for _ in range(2)])
+    yield _case(why, config, [Shape(3, macs) for _ in range(4)], decision="D-kllm-43")
+    yield _case("long columns: the MACs wait", config, [Shape(4 * slab, 1) for _ in range(2)])
     yield _waiting(config)
-    why = "load high at every edge, with other slabs: taken where the lane is ready"
-    yield _crowded(config, why)
+    yield _crowded(config, "load high at every edge, with other slabs: taken where the lane is ready")
     yield _cut(config)
 
 
-def _waiting(config: Config) -> Cases:
+def _waiting(config: Config) -> Block:
     """No `go` for some edges, in which the operands of a tile differ."""
     macs = config["macs"]
     edges = _edges(config, [Shape(_slab(config), macs, 1, shifts=1, biases=1), Shape(3, macs)], range(3, 19))
@@ -95,10 +109,10 @@ def _waiting(config: Config) -> Cases:
         edges[name][3:19] ^= 1
     for name in ("a_scale", "shift", "b_scale", "row_sum", "bias"):
         edges[name][3:19] ^= 0x0400  # twice or half
-    return Cases("edge", "no go for some edges, with a full tile waiting and other operands", side_by_side([edges]))
+    return "no go for some edges, with a full tile waiting and other operands", side_by_side([edges])
 
 
-def _cut(config: Config) -> Cases:
+def _cut(config: Config) -> Block:
     """Cases that end under way, each before one that starts at once."""
     whole = _edges(config, [Shape(1, 1, 1), *[Shape(3, 1)] * 4])
     waits = [0, 1, 0, 2, 0, 3, 0, 4]  # idle edges, so that different registers are in use at the end
@@ -107,48 +121,47 @@ def _cut(config: Config) -> Cases:
     for wait in waits:
         idle = {name: np.repeat(_quiet(name, array)[:1], wait, axis=0) for name, array in whole.items()}
         parts.append({name: np.concatenate([idle[name], array])[:length] for name, array in whole.items()})
-    return Cases("edge", "cases that end early, each followed by one from reset", side_by_side(parts))
+    return "cases that end early, each followed by one from reset", side_by_side(parts)
 
 
-def _operands(config: Config) -> Iterator[Cases]:
+def _operands(config: Config) -> Blocks:
     """Words that multipliers treat specially, each where an output depends on it."""
     macs = config["macs"]
-    yield _case("edge", "infinite entries: times a count of 0 they are NaN", config, [Shape(1, macs)], table=INFINITE)
+    yield _case("infinite entries: times a count of 0 they are NaN", config, [Shape(1, macs)], table=INFINITE)
     why = "outliers 0 times infinity, and NaN of either sign"
     slots = [UNDEFINED[at % len(UNDEFINED)] for at in range(-(-len(UNDEFINED) // macs) * macs)]
     raw: dict[str, Any] = {"x_coded": 0, "w_coded": 0}
     factors = [np.array(slots[at : at + macs]).T for at in range(0, len(slots), macs)]
-    yield Cases("edge", why, side_by_side([_edges(config, [Shape(1, macs, 1)], x=x, w=w, **raw) for x, w in factors]))
+    yield why, side_by_side([_edges(config, [Shape(1, macs, 1)], x=x, w=w, **raw) for x, w in factors])
     why = "subnormal entries and outliers of A, scale of A and outliers of B, scales of B; no bias hides them"
     parts: tuple[dict[str, Any], ...] = (
         {"table": 0x0203, "x": 0x0155, "w": 0x4C77},
         {"table": 0x0C55, "x": 0x4C77, "w": 0x0155, "a_scale": 0x0155, "b_scale": 0x7000},
         {"table": 0x0C55, "x": 0, "w": 0, "a_scale": 0x7000, "b_scale": 0x0155},
     )
-    yield Cases("edge", why, side_by_side([_edges(config, [Shape(7, macs, 1)], **part, **raw) for part in parts]))
+    yield why, side_by_side([_edges(config, [Shape(7, macs, 1)], **part, **raw) for part in parts])
 
 
-def _unopened(config: Config) -> Cases:
+def _unopened(config: Config) -> Block:
     """A case cut off after a reduction, then one whose only tile does not open."""
     macs = config["macs"]
     later = _edges(config, [Shape(3, macs, opens=0)])
     first = _edges(config, [Shape(2, macs), Shape(_slab(config), macs)])
     why = "from reset, sums start from 0 in a tile that does not open"
-    return Cases("edge", why, side_by_side([{name: array[: len(later[name])] for name, array in first.items()}, later]))
+    return why, side_by_side([{name: array[: len(later[name])] for name, array in first.items()}, later])
 
 
-def _values(config: Config) -> Iterator[Cases]:
+def _values(config: Config) -> Blocks:
     """Each operand of the outputs, and values at the ends of fp16."""
     macs = config["macs"]
     flags = [(0, 0), (1, 0), (0, 1), (1, 1)]
     shapes = [Shape(6, macs, i % 2, shifts=s, biases=b) for i, (s, b) in enumerate(flags)]
-    yield _case("edge", "shift, bias, both [kllm §III-C2]", config, shapes, decision="D-kllm-39")
-    why = "outliers of A, of B, of both, and inliers"
-    yield _case("edge", why, config, [Shape(6, macs, 8)], decision="D-kllm-32")
-    yield _case("edge", "everything is an outlier", config, [Shape(6, macs, 6, masked=False)], valid=0)
+    yield _case("shift, bias, both [kllm §III-C2]", config, shapes, decision="D-kllm-39")
+    yield _case("outliers of A, of B, of both, and inliers", config, [Shape(6, macs, 8)], decision="D-kllm-32")
+    yield _case("everything is an outlier", config, [Shape(6, macs, 6, masked=False)], valid=0)
     why = "each product of outliers in a separate column, on sums that continue from reset"
     alone = _edges(config, [Shape(4, macs, macs, opens=0)], sparse=np.eye(macs, dtype=np.int64))
-    yield Cases("edge", why, side_by_side([alone, alone]))
+    yield why, side_by_side([alone, alone])
     extremes: tuple[tuple[str, dict[str, Any]], ...] = (
         ("the product of the scales exceeds fp16", {"a_scale": LARGE, "b_scale": LARGE}),
         ("the weighted sum exceeds fp16", {"table": LARGE}),
@@ -159,12 +172,12 @@ def _values(config: Config) -> Iterator[Cases]:
         ("signed zeros", {"table": 0x8000, "x": 0x8000, "bias": 0x8000, "row_sum": 0x8000}),
     )
     for why, large in extremes:
-        yield _case("edge", why, config, [Shape(9, macs, 2, shifts=1, biases=1)], **large)
+        yield _case(why, config, [Shape(9, macs, 2, shifts=1, biases=1)], **large)
     why = "products that a fused unit rounds differently, and sums that depend on their order"
-    yield _case("edge", why, config, [Shape(15, macs, 3, biases=1)], table=_spread(config), decision="D-kllm-3")
+    yield _case(why, config, [Shape(15, macs, 3, biases=1)], table=_spread(config), decision="D-kllm-3")
 
 
-def _registers(config: Config) -> Iterator[Cases]:
+def _registers(config: Config) -> Blocks:
     """Every bit of the operands of a tile, of its scales' products and of its flags toggles."""
     macs = config["macs"]
     shapes = [Shape(1, macs, closes=0)] * 3 + [Shape(1, macs, 1, biases=1)] * 3
@@ -181,14 +194,14 @@ def _registers(config: Config) -> Iterator[Cases]:
     table = np.resize(ALTERNATE, _entries(config))
     edges = _laid(config, _stream(config, _lane(config), shapes, None), tiles, table)
     edges["outliers"] = np.where(edges["closes"] == 1, edges["outliers"], edges["a_scale"])
-    yield Cases("edge", "every bit of the operands and flags of a tile, up and down", side_by_side([edges]))
+    yield "every bit of the operands and flags of a tile, up and down", side_by_side([edges])
     edges = _edges(config, [Shape(1, 1, 1)])
     most = 1 << 15
     edges["outliers"] = edges["outliers"] * most
-    yield Cases("edge", f"a tile of {most} outliers begins", side_by_side([{n: x[:-2] for n, x in edges.items()}]))
+    yield f"a tile of {most} outliers begins", side_by_side([{n: x[:-2] for n, x in edges.items()}])
 
 
-def _widths(config: Config) -> Iterator[Cases]:
+def _widths(config: Config) -> Blocks:
     """Counts up to the width of their registers, if that takes few slabs."""
     parts = 4 if config["integer"] else 2
     amount = (1 << config["a_bits"]) - 1 if config["integer"] else 1
@@ -196,7 +209,7 @@ def _widths(config: Config) -> Iterator[Cases]:
         return
     for part in range(parts):
         why = f"indices of part {part} of {parts}, and their neighbours, until their registers are full"
-        yield Cases("edge", why, side_by_side([_full(config, part, max(_entries(config) // parts, 1))]))
+        yield why, side_by_side([_full(config, part, max(_entries(config) // parts, 1))])
 
 
 def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
@@ -240,7 +253,7 @@ def _column(
     return _laid(config, [none] * part + stream + short, _tiles(config, shapes), _table(config))
 
 
-def _crowded(config: Config, why: str) -> Cases:
+def _crowded(config: Config, why: str) -> Block:
     """Loads and operands of outliers at every edge."""
     base = _edges(config, [Shape(2 * _slab(config), config["macs"], 1), Shape(3, config["macs"], 1)])
     count = len(base["load"])
@@ -250,26 +263,7 @@ def _crowded(config: Config, why: str) -> Cases:
         base[name] = (np.arange(base[name].size) * 7 // 3).reshape(shape) % limit
     base["load"][:] = 1
     base["last"], base["tile_end"] = (np.array(np.arange(count) % n == n - 2, np.int64) for n in (3, 4))
-    return Cases("edge", why, side_by_side([base]), "D-kllm-45")
-
-
-def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
-    """Products of drawn operands of one shape, and uniform values at all ports."""
-    macs, slab = config["macs"], _slab(config)
-    shapes = [Shape(slab + 3, macs, 2, biases=1), Shape(slab - 1, macs, 1, shifts=1), Shape(3, 1)]
-    feed, lane = _feed(), _lane(config)
-    schedule, blocks, count = None, [], max(4096, 16 * macs * slab + _entries(config))
-    for each in seed if isinstance(seed, range) else (seed,):
-        drawn = iter(words(f"{NAME}/product", each, count)[0].astype(np.int64).tolist())
-        stream, tiles, table = _drawn(config, lane, shapes, drawn)
-        schedule = schedule or feed.picks(lane, stream, tiles)
-        blocks.append(feed.edges(lane, schedule, stream, tiles, table))
-    why = "products of drawn indices, centroids between 2^-6 and 1, one position in eight out"
-    yield Cases("random", why, side_by_side(blocks))
-    ports = find(NAME).ports(config).inputs
-    inputs = random_inputs(NAME, ports, (2, EDGES), seed)
-    inputs["outliers"] &= 1  # a tile of thousands would outlast the case
-    yield Cases("random", "uniform values at all ports, at most one outlier", inputs)
+    return why, side_by_side([base]), "D-kllm-45"
 
 
 def _drawn(config: Config, lane: Any, shapes: Sequence[Shape], drawn: Iterator[int]) -> tuple[Any, Any, Any]:
@@ -387,12 +381,11 @@ def _quiet(name: str, array: np.ndarray) -> np.ndarray:
     return np.full((2, *array.shape[1:]), int(name == "turns"), np.int64)
 
 
-def _case(kind: Kind, why: str, config: Config, shapes: Sequence[Shape], decision: str = "", **more: Any) -> Cases:
-    return Cases(kind, why, side_by_side([_edges(config, shapes, **more)]), decision)
+def _case(why: str, config: Config, shapes: Sequence[Shape], decision: str = "", **more: Any) -> Block:
+    return why, side_by_side([_edges(config, shapes, **more)]), decision
 
 
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
+def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:
     overflow = np.asarray(result.overflow).reshape(*result.y_valid.shape, -1).any(axis=-1)
     waits = (np.diff(result.left_turns, axis=-1, prepend=0) == 0) & (result.left_turns > 0)
     return {"OVERFLOW": overflow, "TILE": result.y_valid, "STALL": waits}

@@ -139,45 +139,40 @@ def _open_tile_merged(old: PeLane, self: PeLane, before: DeclaredState, now: Cha
     return after | {"columns": min(after["columns"], self.macs)}
 
 
-_device = partial(overriding, PeLane)
+_device = overriding(PeLane)
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-3", "a MAC rounds once", unit_class=FusedMacs),
-    _device("D-kllm-4", "a count is truncated to eleven bits", _words=_truncated_counts),
-    _device("D-kllm-4", "a count above 2,047 wraps", _words=_narrow_counts),
-    _device("D-kllm-6", "the second operand is the high part", _concatenated=_second_high),
+    _device("D-kllm-4: a count is truncated to eleven bits", _words=_truncated_counts),
+    _device("D-kllm-4: a count above 2,047 wraps", _words=_narrow_counts),
+    _device("D-kllm-6: the second operand is the high part", _concatenated=_second_high),
     _device(
-        "D-kllm-13",
-        "an excluded position counts",
+        "D-kllm-13: an excluded position counts",
         count=lambda old, self, before: old.count(_with(before, q_valid=(1,) * self.concat)),
     ),
-    _device("D-kllm-31", "each counter takes a contiguous part of the slab", _place=_blocks),
-    _device("D-kllm-32", "values of the sparse path are truncated to fp16", _factor=_truncated_factors),
-    _device("D-kllm-32", "the scales are multiplied into the product", sparse=_scaled_product),
-    _device("D-kllm-33", "the product of the scales is not rounded", merge_=_exact_scales),
-    _device("D-kllm-33", "the sum is multiplied by one scale after the other", merge_=_scales_in_turn),
+    _device("D-kllm-31: each counter takes a contiguous part of the slab", _place=_blocks),
+    _device("D-kllm-32: values of the sparse path are truncated to fp16", _factor=_truncated_factors),
+    _device("D-kllm-32: the scales are multiplied into the product", sparse=_scaled_product),
+    _device("D-kllm-33: the product of the scales is not rounded", merge_=_exact_scales),
+    _device("D-kllm-33: the sum is multiplied by one scale after the other", merge_=_scales_in_turn),
     _device(
-        "D-kllm-40",
-        "the bias joins the sparse part",
+        "D-kllm-40: the bias joins the sparse part",
         merge_=_bias_first,
         bias=lambda self, before: self._outputs(before, list(before.y)[: before.working], IDLE),
     ),
-    _device("D-kllm-40", "the bias is added before the shift", shift=_shift_last, bias=_shift_last_bias),
+    _device("D-kllm-40: the bias is added before the shift", shift=_shift_last, bias=_shift_last_bias),
     _device(
-        "D-kllm-43",
-        "one bank: merges wait while the MACs reduce",
+        "D-kllm-43: one bank: merges wait while the MACs reduce",
         _merges=lambda old, self, before, swaps: old._merges(before, swaps) and before.phase != REDUCE and not swaps,
         _ready=lambda old, self, after: int(
             old._ready(after) and not (after.left_turns and after.merging and after.phase == REDUCE)
         ),
     ),
     _device(
-        "D-kllm-45",
-        "a slab that comes too early replaces the previous one",
+        "D-kllm-45: a slab that comes too early replaces the previous one",
         _takes=lambda self, before: bool(before.load),
     ),
     _device(
-        "D-kllm-45",
-        "a tile with a column for every MAC does not end",
+        "D-kllm-45: a tile with a column for every MAC does not end",
         _ends=lambda self, before, columns: bool(before.merge_end),
         _histograms=lambda old, self, before, columns: old._histograms(before, columns) if columns < self.macs else [],
         _merged=_open_tile_merged,
@@ -187,6 +182,4 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-46", "outputs are 0 except in the edge of `y_valid`", answer=partial(_held, True)),
     Variant("D-kllm-46", "outputs change only in the edge of `y_valid`", answer=partial(_held, False)),
 )
-UNOBSERVABLE = {
-    "D-kllm-39": "LayerNorm's shift and R_n are inputs; index_norm shows its variance.",
-}
+UNOBSERVABLE = {"D-kllm-39": "LayerNorm's shift and R_n are inputs; index_norm shows its variance."}

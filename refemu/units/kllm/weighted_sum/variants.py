@@ -40,11 +40,11 @@ def _narrow_counts(old: WeightedSum, self: WeightedSum, *inputs: Any) -> Declare
     return old._open(tuple(number & ((1 << BITS) - 1) for number in count), codebook)
 
 
-_device = partial(overriding, WeightedSum)
+_device = overriding(WeightedSum)
 VARIANTS: tuple[Variant, ...] = (
     option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
     option("D-kllm-3", "fused", acc="fp16_fma", order=dot.Sequential()),
-    _device("D-kllm-4", "a count beyond fp16 saturates", _open=_saturated_counts),
-    _device("D-kllm-4", "a count is truncated to eleven bits", _open=_truncated_counts),
-    _device("D-kllm-4", "a count above 2,047 wraps", _open=_narrow_counts),
+    _device("D-kllm-4: a count beyond fp16 saturates", _open=_saturated_counts),
+    _device("D-kllm-4: a count is truncated to eleven bits", _open=_truncated_counts),
+    _device("D-kllm-4: a count above 2,047 wraps", _open=_narrow_counts),
 )

@@ -1,12 +1,11 @@
 """Golden cases of free_page_list: [leankv Fig. 5] first, then empty and full lists, wraps, and any legal history."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, find
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units import Config
+from refemu.units.stimuli import Blocks, Inputs, Seeds, uniform
 
 ALLOCATE, RECYCLE = 0, 1
 FEW = 16  #: most pages of a list with a long history
@@ -36,69 +35,48 @@ class Owner:
         return RECYCLE, len(ids), ids
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
+def paper(config: Config) -> Blocks:
     pages = config["pages"]
-    if kind == "paper":
-        share = pages // 4
-        owner = Owner(pages)
-        why = "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back"
-        yield _block(
-            kind, why, pages, [[owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]]
-        )
-    if kind == "edge":
-        yield from _edge(pages)
-    if kind == "random":
-        drawn = random_inputs("free_page_list", find("free_page_list").ports(config).inputs, (4, 24), seed)
-        yield Cases(kind, "any history", legal(config, drawn))
+    share, owner = pages // 4, Owner(pages)
+    history = [owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]
+    why = "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back"
+    yield why, _inputs(pages, [history])
 
 
-def _edge(pages: int) -> Iterator[Cases]:
+def edge(config: Config) -> Blocks:
+    pages = config["pages"]
     owner, all_pages = Owner(pages), list(range(pages))
     history = [owner.allocate(pages), owner.allocate(0), owner.recycle(all_pages[::-1]), owner.recycle([])]
     history.append(owner.allocate(pages))
-    why = "all pages leave, come back in another order, and leave again"
-    yield _block("edge", why, pages, [history], "D-leankv-37")
+    yield "all pages leave, come back in another order, and leave again", _inputs(pages, [history]), "D-leankv-37"
     owner = Owner(pages)
     single = [event for page in range(pages) for event in (owner.allocate(1), owner.recycle([page]))]
-    yield _block("edge", "one page at a time: head and tail wrap at every place of the ring", pages, [single])
+    yield "one page at a time: head and tail wrap at every place of the ring", _inputs(pages, [single])
     rows = []
     for start in range(min(pages, 5)):
         owner = Owner(pages)
-        rows.append(
-            [
-                owner.allocate(start),
-                owner.recycle(all_pages[:start]),
-                owner.allocate(pages - 1),
-                owner.recycle(list(owner.owned[::2])),
-                owner.allocate(1),
-            ]
-        )
-    yield _block("edge", "the same from other starting places: the same ids relative to them", pages, rows)
-    if pages > FEW:
-        return  # few rows for many lanes
-    owner = Owner(pages)
-    long = [each for _ in range(COUNTED // pages + 2) for each in (owner.allocate(pages), owner.recycle(owner.owned))]
-    why = "the whole list leaves and comes back until head and tail have passed 255, 2,047 and 4,095"
-    yield _block("edge", why, pages, [long], "D-leankv-37")
+        begun = [owner.allocate(start), owner.recycle(all_pages[:start]), owner.allocate(pages - 1)]
+        rows.append([*begun, owner.recycle(list(owner.owned[::2])), owner.allocate(1)])
+    yield "the same from other starting places: the same ids relative to them", _inputs(pages, rows)
+    if pages <= FEW:  # else few rows for many lanes
+        owner, turns = Owner(pages), range(COUNTED // pages + 2)
+        long = [each for _ in turns for each in (owner.allocate(pages), owner.recycle(owner.owned))]
+        why = "the whole list leaves and comes back until head and tail have passed 255, 2,047 and 4,095"
+        yield why, _inputs(pages, [long]), "D-leankv-37"
 
 
-def _block(kind: Kind, why: str, pages: int, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
+def random(config: Config, seed: Seeds) -> Blocks:
+    yield "any history", legal(config, uniform("free_page_list", config, (4, 24), seed))
+
+
+def _inputs(pages: int, histories: Sequence[Sequence[Event]]) -> Inputs:
     """One case per history, all equally long."""
-    ids = [[[*event[2], *[0] * (pages - len(event[2]))] for event in history] for history in histories]
-    return Cases(
-        kind,
-        why,
-        {
-            "op": np.array([[event[0] for event in history] for history in histories], np.int64),
-            "count": np.array([[event[1] for event in history] for history in histories], np.int64),
-            "ids": np.array(ids, np.int64),
-        },
-        decision,
-    )
+    rows = [[(op, count, *ids, *[0] * (pages - len(ids))) for op, count, ids in history] for history in histories]
+    table = np.array(rows, np.int64)
+    return {"op": table[..., 0], "count": table[..., 1], "ids": table[..., 2:]}
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` as events that a list admits: counts of free pages at most, ids of owned pages only."""
     pages, op = config["pages"], np.asarray(inputs["op"])
     count, ids = np.array(inputs["count"]), np.array(inputs["ids"])

@@ -1,6 +1,5 @@
 """Variants of the decisions of free_page_list."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ def _stacked(old: FreePageList, self: FreePageList, ids: Any) -> None:
         self._ring[place % self.pages] = page
 
 
-_device = partial(overriding, FreePageList)
+_device = overriding(FreePageList)
 VARIANTS: tuple[Variant, ...] = (
-    _device("D-leankv-37", "list_end is the place after the last id", end=lambda self: self.tail % self.pages),
+    _device("D-leankv-37: list_end is the place after the last id", end=lambda self: self.tail % self.pages),
     Variant(
         "D-leankv-37",
         "two bounds only: an empty list reads as full",
@@ -34,8 +33,8 @@ VARIANTS: tuple[Variant, ...] = (
         "two bounds only: a full list reads as empty",
         answer=lambda config, inputs, result: {"free": (result.free % config["pages"]).astype(result.free.dtype)},
     ),
-    _device("D-leankv-37", "the last ids leave first", recycle=_stacked),
+    _device("D-leankv-37: the last ids leave first", recycle=_stacked),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-53": "an allocation of more pages than are free is invalid, so no row of a set has one",
+    "D-leankv-53": "an allocation of more pages than are free is invalid, so no row of a set has one"
 }

@@ -1,7 +1,5 @@
 """Variants of the decisions of generation_compressor."""
 
-from functools import partial
-
 import numpy as np
 
 from refemu.units.leankv.generation_compressor.decisions import POLICIES, Decision
@@ -9,7 +7,7 @@ from refemu.units.leankv.generation_compressor.generation_compressor import Gene
 from refemu.units.leankv.variants import rounding
 from refemu.units.variant import Variant, choices, only, overriding
 
-_device = partial(overriding, GenerationCompressor)
+_device = overriding(GenerationCompressor)
 ALGORITHM, STATIC = (only(GenerationCompressor, "policy", policy) for policy in POLICIES[::2])
 
 
@@ -30,20 +28,18 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-26", "policy", *POLICIES[:2]),
     *choices("D-leankv-27", "score_rule", "share", "cumulative"),
     _device(
-        "D-leankv-27",
-        "a value equal to a threshold counts as below it",
+        "D-leankv-27: a value equal to a threshold counts as below it",
         _below=lambda self, value, threshold: value <= threshold,
     ),
     # no output shows whether argmin ranges over t_c, which is above the threshold of the least
     _device(
-        "D-leankv-28",
-        "the latest position of equal slots",
+        "D-leankv-28: the latest position of equal slots",
         ALGORITHM,
         _tie=lambda self, slot: (-self.state.position[slot],),
     ),
-    _device("D-leankv-28", "the lowest of equal slots", _tie=lambda self, slot: (slot,)),
-    _device("D-leankv-28", "the highest of equal slots", _tie=lambda self, slot: (-slot,)),
-    _device("D-leankv-29", "a low token below T_l frees its slot", _moved=_frees_low),
+    _device("D-leankv-28: the lowest of equal slots", _tie=lambda self, slot: (slot,)),
+    _device("D-leankv-28: the highest of equal slots", _tie=lambda self, slot: (-slot,)),
+    _device("D-leankv-29: a low token below T_l frees its slot", _moved=_frees_low),
     Variant(
         "D-leankv-31",
         "the freed slot stays empty",
@@ -53,34 +49,30 @@ VARIANTS: tuple[Variant, ...] = (
         },
     ),
     _device(
-        "D-leankv-32",
-        "after attention: the query of the step counts",
+        "D-leankv-32: after attention: the query of the step counts",
         count=lambda old, self, position: old.count(position) + 1,
     ),
     *choices("D-leankv-47", "epoch", True),
     _device(
-        "D-leankv-54",
-        "the percentage is rounded up",
+        "D-leankv-54: the percentage is rounded up",
         STATIC,
         _budget=lambda self: max(self.state.window, -(-(self.state.n + 1) * self.keep_percent // 100)),
     ),
     _device(
-        "D-leankv-54",
-        "the percentage is of the tokens before",
+        "D-leankv-54: the percentage is of the tokens before",
         STATIC,
         _budget=lambda self: max(self.state.window, self.state.n * self.keep_percent // 100),
     ),
-    _device("D-leankv-54", "the percentage is in addition to the window", STATIC, _budget=_beside_window),
+    _device("D-leankv-54: the percentage is in addition to the window", STATIC, _budget=_beside_window),
     _device(
-        "D-leankv-54",
-        "the later token of equal means is dropped",
+        "D-leankv-54: the later token of equal means is dropped",
         STATIC,
         _tie=lambda self, slot: (-self.state.position[slot],),
     ),
-    _device("D-arith-2", "sums and quotients are truncated", **rounding.TRUNCATED),
-    _device("D-arith-2", "quotients are products with a rounded reciprocal", **rounding.RECIPROCAL),
+    _device("D-arith-2: sums and quotients are truncated", **rounding.TRUNCATED),
+    _device("D-arith-2: quotients are products with a rounded reciprocal", **rounding.RECIPROCAL),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-33": "a decision reads only the inputs of its head, which no decision of another head or layer "
-    "changes: at once or layer by layer, the words are the same",
+    "changes: at once or layer by layer, the words are the same"
 }

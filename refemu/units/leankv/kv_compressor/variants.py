@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,10 @@ from refemu.units.leankv.variants import rounding
 from refemu.units.unit import Config
 from refemu.units.variant import Variant, overriding
 
-_device = partial(overriding, KvCompressor)
+_device = overriding(KvCompressor)
 
 
-def _coded(decision: str, says: str, other: Callable[[Affine], Affine]) -> Variant:
+def _coded(text: str, other: Callable[[Affine], Affine]) -> Variant:
     """A compressor whose codes have other formats than the preset's."""
 
     def record(self: KvCompressor, page: UnifiedPage, key: Any, value: Any, *rest: Any) -> np.ndarray:
@@ -33,22 +32,18 @@ def _coded(decision: str, says: str, other: Callable[[Affine], Affine]) -> Varia
         key, value = (replace(tensor, format=other(tensor.format)) for tensor in (token.key, token.value))
         return replace(token, key=key, value=value)
 
-    return _device(decision, says, _record=record, _victim=victim)
+    return _device(text, _record=record, _victim=victim)
 
 
-def _fields(decision: str, says: str, **fields: Any) -> Variant:
+def _fields(text: str, **fields: Any) -> Variant:
     """A compressor whose formats differ in one field."""
-    return _coded(decision, says, lambda fmt: replace(fmt, **fields))
+    return _coded(text, lambda fmt: replace(fmt, **fields))
 
 
-def _kind(decision: str, says: str, **members: Any) -> Variant:
+def _kind(text: str, **members: Any) -> Variant:
     """A compressor whose formats have other methods."""
-    kind: Any = overriding(Affine, decision, says, **members).unit_class
-    return _coded(
-        decision,
-        says,
-        lambda fmt: kind(fmt.bits, fmt.groups, fmt.zero, fmt.quant_div, fmt.quantize_with, fmt.meta),
-    )
+    kind: Any = overriding(Affine)(text, **members).unit_class
+    return _coded(text, lambda fmt: kind(fmt.bits, fmt.groups, fmt.zero, fmt.quant_div, fmt.quantize_with, fmt.meta))
 
 
 def _rounds(mode: Rounding) -> Callable[[Affine, np.ndarray], np.ndarray]:
@@ -61,9 +56,9 @@ def _rounds(mode: Rounding) -> Callable[[Affine, np.ndarray], np.ndarray]:
     return rounded
 
 
-def _stores(decision: str, says: str, pattern_of: Callable[[float], int]) -> Variant:
+def _stores(text: str, pattern_of: Callable[[float], int]) -> Variant:
     """Steps are stored another way; zero points are fp16 values and stay equal."""
-    return _kind(decision, says, stored=lambda self, x: rounding.patterns(pattern_of, x))
+    return _kind(text, stored=lambda self, x: rounding.patterns(pattern_of, x))
 
 
 def _nan_largest(old: Affine, self: Affine, t: np.ndarray) -> np.ndarray:
@@ -144,28 +139,25 @@ def _at_end(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> di
 
 
 VARIANTS: tuple[Variant, ...] = (
-    _fields("D-leankv-1", "the minimum is stored", zero="min"),
-    _fields("D-leankv-1", "-min is stored", zero="neg_min"),
-    _fields("D-leankv-2", "distances are multiplied by 1 / s", quant_div="recip_mul"),
-    _fields("D-leankv-2", "distances are divided by s", quant_div="div"),
-    _fields("D-leankv-3", "codes are computed with the stored step", quantize_with="stored"),
-    _kind("D-leankv-5", "codes halfway go up", _rounded=_rounds("half_up")),
-    _kind("D-leankv-5", "codes are truncated", _rounded=_rounds("floor")),
-    _kind("D-leankv-6", "0 / 0 has the largest code", _rounded=_nan_largest),
-    _stores("D-leankv-7", "a step is never stored as 0", lambda step: pattern16(step) or int(step > 0)),
+    _fields("D-leankv-1: the minimum is stored", zero="min"),
+    _fields("D-leankv-1: -min is stored", zero="neg_min"),
+    _fields("D-leankv-2: distances are multiplied by 1 / s", quant_div="recip_mul"),
+    _fields("D-leankv-2: distances are divided by s", quant_div="div"),
+    _fields("D-leankv-3: codes are computed with the stored step", quantize_with="stored"),
+    _kind("D-leankv-5: codes halfway go up", _rounded=_rounds("half_up")),
+    _kind("D-leankv-5: codes are truncated", _rounded=_rounds("floor")),
+    _kind("D-leankv-6: 0 / 0 has the largest code", _rounded=_nan_largest),
+    _stores("D-leankv-7: a step is never stored as 0", lambda step: pattern16(step) or int(step > 0)),
     Variant("D-leankv-11", "feature 0 is in the highest bits", answer=_records(_first_highest)),
     Variant("D-leankv-15", "score and position have their high words first", answer=_records(_high_word_first)),
     _device(
-        "D-leankv-30",
-        "low tokens are encoded from separate fp16 vectors",
-        _lowered=_lowered_copy,
-        _slot=_slot_with_copy,
+        "D-leankv-30: low tokens are encoded from separate fp16 vectors", _lowered=_lowered_copy, _slot=_slot_with_copy
     ),
-    _device("D-leankv-30", "low codes are the high bits of the stored ones", _lowered=_lowered_shifted),
-    _device("D-leankv-31", "the last token fills the freed slot", _slot=_slot_of_last),
+    _device("D-leankv-30: low codes are the high bits of the stored ones", _lowered=_lowered_shifted),
+    _device("D-leankv-31: the last token fills the freed slot", _slot=_slot_of_last),
     Variant("D-leankv-31", "the freed slot stays empty", answer=_at_end),
-    _stores("D-arith-2", "the stored step is truncated", rounding.toward_zero16),
-    _stores("D-arith-2", "the stored step rounds half away from 0", rounding.half_away16),
+    _stores("D-arith-2: the stored step is truncated", rounding.toward_zero16),
+    _stores("D-arith-2: the stored step rounds half away from 0", rounding.half_away16),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-9": "the ports reject NaN and infinity, so no row of a set has them",

@@ -1,7 +1,6 @@
 """Variants of the decisions of layer_step, and devices with a faulty stage."""
 
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,33 +67,30 @@ def _admit_each(old: LayerStep, self: LayerStep, manager: Any, prompts: Any) -> 
         old._admit(manager, {name: tokens})
 
 
-_device = partial(overriding, LayerStep)
+_device = overriding(LayerStep)
 VARIANTS: tuple[Variant, ...] = (
-    _device("D-leankv-19", "the first query head alone is scored", _score=_first_head_score),
-    _device("D-leankv-25", "new tokens are coded at the low precision", _of=_coded_low),
-    _device("D-leankv-28", "the newest high token frees its slot", _decided=_newest_victim),
-    _device("D-leankv-62", "scores of a step are not added", _score=lambda self, head, state: None),
+    _device("D-leankv-19: the first query head alone is scored", _score=_first_head_score),
+    _device("D-leankv-25: new tokens are coded at the low precision", _of=_coded_low),
+    _device("D-leankv-28: the newest high token frees its slot", _decided=_newest_victim),
+    _device("D-leankv-62: scores of a step are not added", _score=lambda self, head, state: None),
     _device(
-        "D-leankv-62",
-        "scores are added after the next decision",
-        _score=_late_score,
-        allocate=_allocate_after_scores,
+        "D-leankv-62: scores are added after the next decision", _score=_late_score, allocate=_allocate_after_scores
     ),
-    _device("D-leankv-62", "the oldest token moves before any decision", _decided=_oldest_moves),
-    _device("D-leankv-63", "a prompt fills its slots from the last to the first", _next_slots=_last_slots),
+    _device("D-leankv-62: the oldest token moves before any decision", _decided=_oldest_moves),
+    _device("D-leankv-63: a prompt fills its slots from the last to the first", _next_slots=_last_slots),
     *choices("D-leankv-17", "include_self", True, False),
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-26", "policy", "algorithm1", "diffkv"),
     *choices("D-leankv-34", "lazy_pages", True, False),
-    _device("D-leankv-38", "the last head's pages come first", manager=lambda self: Descending(**asdict(self.shape))),
+    _device("D-leankv-38: the last head's pages come first", manager=lambda self: Descending(**asdict(self.shape))),
     *choices("D-leankv-56", "warps", 1, 2, 4),
     *choices("D-leankv-56", "sum_threads", 2, 32),
     *choices("D-leankv-56", "key_threads", 1, 2),
     *choices("D-leankv-56", "value_rows", 1, 2),
     *choices("D-leankv-56", "value_slots", 1, 2),
     *choices("D-leankv-56", "join", "tree", "sequential"),
-    _device("D-leankv-75", "the pages of the last request come first", _members=lambda old, self: old._members()[::-1]),
-    _device("D-leankv-75", "prompts of an event are admitted one by one", _admit=_admit_each),
+    _device("D-leankv-75: the pages of the last request come first", _members=lambda old, self: old._members()[::-1]),
+    _device("D-leankv-75: prompts of an event are admitted one by one", _admit=_admit_each),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-9": "the ports reject NaN and infinity, so no row of a set has them",

@@ -2,15 +2,15 @@
 Valid histories are those that a manager admits.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units import Cases, Config, Kind, find
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units import Config, find
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, uniform
 
 if TYPE_CHECKING:
     from refemu.units.leankv.page_manager.requests import Shape
@@ -21,32 +21,20 @@ TURNS = 14  #: turns of the long history, after which ids have been in every lan
 Call = tuple[int, Sequence[int], Sequence[int], Sequence[int], Sequence[int]]  #: op, sequences, prompts, high, low
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
+def paper(config: Config) -> Blocks:
     shape = _shape(config)
-    if kind == "paper":
-        history: list[Call] = [
-            (PROMPT, [7], [8], [], []),
-            (RELEASE, [7], [], [2, 4], [4, 3]),
-            (STEP, [7], [], [1, 0], [0, 1]),
-            (FINISH, [7], [], [], []),
-        ]
-        why = "[leankv Fig. 5] eight tokens, two heads: 2 high and 4 low, 4 high and 3 low; a step"
-        yield _block(kind, why, shape, [history])
-    if kind == "edge":
-        yield from _edge(shape)
-    if kind == "random":
-        drawn = random_inputs("page_manager", find("page_manager").ports(config).inputs, (2, 20), seed)
-        yield Cases(kind, "any history of calls", legal(config, drawn))
+    history: list[Call] = [
+        (PROMPT, [7], [8], [], []),
+        (RELEASE, [7], [], [2, 4], [4, 3]),
+        (STEP, [7], [], [1, 0], [0, 1]),
+        (FINISH, [7], [], [], []),
+    ]
+    why = "[leankv Fig. 5] eight tokens, two heads: 2 high and 4 low, 4 high and 3 low; a step"
+    yield _block(why, shape, [history])
 
 
-def _shape(config: Mapping[str, Any]) -> "Shape":
-    from refemu.units.leankv.page_manager.requests import Shape
-
-    return Shape(**config)
-
-
-def _edge(shape: "Shape") -> Iterator[Cases]:
+def edge(config: Config) -> Blocks:
+    shape = _shape(config)
     top = shape.max_len
     history: list[Call] = [
         (PROMPT, [1, 2], [2, 2], [], []),
@@ -55,7 +43,7 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
         (FINISH, [2, 1], [], [], []),
     ]
     why = "two high tokens, one of which becomes low: one page more than the prompt had"
-    yield _block("edge", why, shape, [history], "D-leankv-35")
+    yield _block(why, shape, [history], "D-leankv-35")
     history = [
         (PROMPT, [1], [4], [], []),
         (RELEASE, [1], [], [4, 2], [0, 2]),
@@ -63,7 +51,7 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
         (STEP, [1], [], [0, 0], [0, 0]),
     ]
     why = "sections that fill up: a page when the next token needs it, or as soon as they are full"
-    yield _block("edge", why, shape, [history], "D-leankv-34")
+    yield _block(why, shape, [history], "D-leankv-34")
     history = [
         (PROMPT, [1, 2], [top, top], [], []),
         (RELEASE, [2, 1], [], [top, top - 1, 1, 0], [0, 1, 0, 1]),
@@ -73,7 +61,7 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
         (FINISH, [3], [], [], []),
     ]
     why = "the longest prompts fill the pool; all tokens stay, or all but one are pruned; one more step; both finish"
-    yield _block("edge", why, shape, [history])
+    yield _block(why, shape, [history])
     history = [
         (PROMPT, [5], [3], [], []),
         (PROMPT, [6], [5], [], []),
@@ -83,10 +71,20 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
         (PROMPT, [8], [2], [], []),
         (RELEASE, [8, 7], [], [1, 2, 0, 1], [1, 0, 1, 0]),
     ]
-    why = "slots are reused first in, first out; a prompt may finish uncompressed"
-    yield _block("edge", why, shape, [history])
+    yield _block("slots are reused first in, first out; a prompt may finish uncompressed", shape, [history])
     why = "two sequences in every call: most pages at once, tokens for one more page, ids in many orders"
-    yield _block("edge", why, shape, [[call for turn in range(TURNS) for call in _turn(top, turn)]], "D-leankv-38")
+    yield _block(why, shape, [[call for turn in range(TURNS) for call in _turn(top, turn)]], "D-leankv-38")
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    drawn = uniform("page_manager", config, (2, 20), seed)
+    yield "any history of calls", legal(config, drawn)
+
+
+def _shape(config: Mapping[str, Any]) -> "Shape":
+    from refemu.units.leankv.page_manager.requests import Shape
+
+    return Shape(**config)
 
 
 def _turn(top: int, turn: int) -> list[Call]:
@@ -107,7 +105,7 @@ def _turn(top: int, turn: int) -> list[Call]:
     ]
 
 
-def _block(kind: Kind, why: str, shape: "Shape", histories: Sequence[Sequence[Call]], decision: str = "") -> Cases:
+def _block(why: str, shape: "Shape", histories: Sequence[Sequence[Call]], decision: str = "") -> Block:
     """One case per history, all equally long."""
     inputs, config, unit = _inputs(shape, histories), asdict(shape), find("page_manager")
     try:  # histories have two heads and two slots, which other shapes may not admit
@@ -115,24 +113,22 @@ def _block(kind: Kind, why: str, shape: "Shape", histories: Sequence[Sequence[Ca
     except Refused:
         if config in unit.configs.values():
             raise
-        return Cases(kind, f"as far as this manager admits: {why}", legal(config, inputs), decision)
-    return Cases(kind, why, inputs, decision)
+        return f"as far as this manager admits: {why}", legal(Config(**config), inputs), decision
+    return why, inputs, decision
 
 
 def _inputs(shape: "Shape", histories: Sequence[Sequence[Call]]) -> dict[str, np.ndarray]:
     """Words at every port; calls with too many sequences are skipped."""
+    lanes = (shape.slots, shape.slots, shape.entries, shape.entries)  # of the ports after `members`
 
-    def column(pick: Any, lanes: int) -> np.ndarray:
-        return np.array([[[*pick(call), *[0] * lanes][:lanes] for call in history] for history in histories], np.int64)
+    def words(call: Call) -> list[Any]:
+        cut = [[*values, *[0] * count][:count] for values, count in zip(call[1:], lanes, strict=True)]
+        return [call[0], min(len(call[1]), shape.slots), *cut]
 
-    return {
-        "op": np.array([[call[0] for call in history] for history in histories], np.int64),
-        "members": np.array([[min(len(call[1]), shape.slots) for call in history] for history in histories], np.int64),
-        "sequences": column(lambda call: call[1], shape.slots),
-        "prompts": column(lambda call: call[2], shape.slots),
-        "high": column(lambda call: call[3], shape.entries),
-        "low": column(lambda call: call[4], shape.entries),
-    }
+    columns = zip(*(words(call) for history in histories for call in history), strict=True)
+    rows = len(histories), len(histories[0])
+    table = (np.array(column, np.int64) for column in columns)
+    return {name: words.reshape(*rows, *words.shape[1:]) for name, words in zip(NAMES, table, strict=True)}
 
 
 class History:
@@ -213,7 +209,7 @@ class History:
         return FINISH, [name], [], [], []
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` as valid calls: the words are the entropy of a history."""
     shape = _shape(config)
     op = np.asarray(inputs["op"])

@@ -2,15 +2,14 @@
 [leankv §5.2, §6.2]
 """
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from refemu.arith import fp16, prng
-from refemu.units import Cases, Config, Kind, find
+from refemu.units import Config
 from refemu.units.leankv.paged_attention.cases import fill, pages_of
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, uniform
 
 if TYPE_CHECKING:
     from refemu.units.leankv.paged_attention import Pages
@@ -39,22 +38,17 @@ ENDS = (
 )
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
+def paper(config: Config) -> Blocks:
     pages = pages_of(config)
     two = pages.low is not None
-    if kind == "paper":
-        why = "[leankv §6.2] quantized tokens in high pages, then in low pages, in cells of any order"
-        counts = _fitting(config, pages, [_counts(config, pages, two)])[0]
-        yield _rows(kind, why, config, pages, [_quantized(config, pages, *counts, 1, 1.0)])
-    if kind == "edge":
-        yield from _edge(config, pages, two)
-    if kind == "random":
-        drawn = random_inputs("page_reader", find("page_reader").ports(config).inputs, (2,), seed)
-        yield Cases(kind, "any codes and finite metadata", legal(config, drawn))
+    why = "[leankv §6.2] quantized tokens in high pages, then in low pages, in cells of any order"
+    counts = _fitting(config, pages, [_counts(config, pages, two)])[0]
+    yield _rows(why, config, pages, [_quantized(config, pages, *counts, 1, 1.0)])
 
 
-def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
+def edge(config: Config) -> Blocks:
+    pages = pages_of(config)
+    two = pages.low is not None
     high, low = pages.sections
     half = max(1, config["cells"] // 2) if two else config["cells"]
     full = half * high.tokens, (config["cells"] - half) * low.tokens
@@ -66,30 +60,34 @@ def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
     rows = [
         _quantized(config, pages, *counts, seed, 4.0) for seed, counts in enumerate(_fitting(config, pages, few), 2)
     ]
-    yield _rows("edge", "one token, full pages, one token in the last page", config, pages, rows)
+    yield _rows("one token, full pages, one token in the last page", config, pages, rows)
     ends = [_quantized(config, pages, *full, seed, size) for seed, size in ((9, 65504.0), (10, 1 / (1 << 20)))]
-    why = "features up to the largest of fp16, and subnormal ones"
-    yield _rows("edge", why, config, pages, ends, "D-arith-2")
+    yield _rows("features up to the largest of fp16, and subnormal ones", config, pages, ends, "D-arith-2")
     why = "exact values just above a tie of fp16: they differ from those that were rounded to float32 before"
     ties = [_any(config, pages, full, seed, TIES, TIE_CODE) for seed in (11, 12)]
-    yield _rows("edge", why, config, pages, ties, "D-leankv-74")
+    yield _rows(why, config, pages, ties, "D-leankv-74")
     why = "scales and zeros at the ends of fp16 and zeros of both signs, all codes"
     every = [_any(config, pages, full, seed, ENDS) for seed in (14, 15, 16)]
-    yield _rows("edge", why, config, pages, every, "D-leankv-1")
+    yield _rows(why, config, pages, every, "D-leankv-1")
     why = "as many tokens as the entry has places for, any codes and any finite metadata"
     most = (high.tokens, (config["cells"] - 1) * low.tokens) if two else full
     count = ROWS[config["output"]] if config["cells"] > 1 else 2
-    yield _rows("edge", why, config, pages, [_any(config, pages, most, seed) for seed in range(100, 100 + count)])
+    yield _rows(why, config, pages, [_any(config, pages, most, seed) for seed in range(100, 100 + count)])
     why = "every bit of every output is 1 in a row"
-    yield _rows("edge", why, config, pages, [_ones(config, pages, most, *each) for each in ONES])
+    yield _rows(why, config, pages, [_ones(config, pages, most, *each) for each in ONES])
     why = "parts of pages whose other slots and pages hold tokens too"
     low_too = [(1, 1), (2, 2), (high.tokens, 1), (2 * high.tokens, 2), (high.tokens, low.tokens)]
     parts = low_too if two else [(1, 0), (2, 0), (6, 0), (17, 0)]
     parts = _fitting(config, pages, parts)
-    yield _rows("edge", why, config, pages, [_any(config, pages, each, 50 + row) for row, each in enumerate(parts)])
+    yield _rows(why, config, pages, [_any(config, pages, each, 50 + row) for row, each in enumerate(parts)])
     why = "an infinite scale or zero, as the quantizer stores it beyond fp16: infinities, and NaN for code 0"
     beyond = [_any(config, pages, full, 17, [(INFINITY, 0x3C00), (0x3C00, 0xFC00), (INFINITY, INFINITY)])]
-    yield _rows("edge", why, config, pages, beyond, "D-leankv-7")
+    yield _rows(why, config, pages, beyond, "D-leankv-7")
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    drawn = uniform("page_reader", config, (2,), seed)
+    yield "any codes and finite metadata", legal(config, drawn)
 
 
 def _fitting(config: Config, pages: "Pages", rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -109,7 +107,7 @@ def _counts(config: Config, pages: "Pages", two: bool) -> tuple[int, int]:
     return (2 * high.tokens + 1, low.tokens - 2) if two else (high.tokens - 1, 0)
 
 
-def _rows(kind: Kind, why: str, config: Config, pages: "Pages", rows: list[Any], decision: str = "") -> Cases:
+def _rows(why: str, config: Config, pages: "Pages", rows: list[Any], decision: str = "") -> Block:
     """Cases of rows (images, high tokens, low tokens), each with another order of the pages."""
     orders = [np.argsort(prng.words(row, 0, config["cells"]), kind="stable") for row in range(len(rows))]
     images = []
@@ -123,7 +121,7 @@ def _rows(kind: Kind, why: str, config: Config, pages: "Pages", rows: list[Any],
         "n_high": np.array([row[1] for row in rows]),
         "n_low": np.array([row[2] for row in rows]),
     }
-    return Cases(kind, why, columns, decision)
+    return why, columns, decision
 
 
 def _quantized(
@@ -177,7 +175,7 @@ def _ones(
     return images, *full
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` with finite metadata and scores, and no more tokens than cells hold."""
     pages = pages_of(config)
     changed = {name: np.array(array) for name, array in inputs.items()}

@@ -1,7 +1,6 @@
 """Variants of the decisions of page_reader, and mistakes in its use of zero points."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from refemu.units.leankv.variants import rounding
 from refemu.units.variant import Variant, choices, overriding
 
 PARTS = ("key_meta", "val_meta")  #: segments of scales and zero points
-_device = partial(overriding, PageReader)
+_device = overriding(PageReader)
 
 
 def _highest_first(old: PageReader, self: PageReader, words: np.ndarray, bits: int) -> np.ndarray:
@@ -77,7 +76,7 @@ def zeros_of(layout: UnifiedPage, part: str) -> np.ndarray:
     return words
 
 
-def _misread(decision: str, says: str, sources: Callable[[UnifiedPage, str], np.ndarray]) -> Variant:
+def _misread(text: str, sources: Callable[[UnifiedPage, str], np.ndarray]) -> Variant:
     """A device that reads the zero points of a part from other words of the page: (tokens, groups)."""
 
     def read(old: Any, self: PageReader, images: Lanes, entry: Lanes, n_high: int, n_low: int) -> Changes:
@@ -90,7 +89,7 @@ def _misread(decision: str, says: str, sources: Callable[[UnifiedPage, str], np.
         changes: Changes = old.read(tuple(pages.ravel().tolist()), entry, n_high, n_low)
         return changes
 
-    return _device(decision, says, read=read)
+    return _device(text, read=read)
 
 
 def _of_first(layout: UnifiedPage, part: str) -> np.ndarray:
@@ -108,31 +107,28 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-1", "preset", "paper", "diffkv"),
     *choices("D-leankv-12", "k_vec", 1, 2),
     *choices("D-leankv-12", "v_vec", 1, 4),
-    _device("D-leankv-11", "feature 0 is in the highest bits", _unpacked=_highest_first),
+    _device("D-leankv-11: feature 0 is in the highest bits", _unpacked=_highest_first),
     _device(
-        "D-leankv-11",
-        "words are big-endian",
+        "D-leankv-11: words are big-endian",
         _unpacked=lambda old, self, words, bits: old._unpacked(words.byteswap(), bits),
     ),
-    _device("D-leankv-74", "the exact value is rounded to fp16 alone", _value=_exact_value, _stored=_stored_once),
-    _device("D-leankv-74", "product and difference are rounded to fp16 each", _value=_in_half),
-    _device("D-arith-2", "outputs are truncated", _stored=_truncated),
-    _device("D-arith-2", "outputs beyond fp16 are 65504", _stored=_saturated),
-    _device("D-arith-2", "subnormal outputs are 0", _stored=_flushed),
+    _device("D-leankv-74: the exact value is rounded to fp16 alone", _value=_exact_value, _stored=_stored_once),
+    _device("D-leankv-74: product and difference are rounded to fp16 each", _value=_in_half),
+    _device("D-arith-2: outputs are truncated", _stored=_truncated),
+    _device("D-arith-2: outputs beyond fp16 are 65504", _stored=_saturated),
+    _device("D-arith-2: subnormal outputs are 0", _stored=_flushed),
 )
 FAULTS: tuple[Variant, ...] = (
-    _device("F-leankv-1", "the zero point is not used", _value=_without_zero),
-    _device("F-leankv-2", "the zero point is subtracted before the multiplication", _value=_zero_first),
+    _device("F-leankv-1: the zero point is not used", _value=_without_zero),
+    _device("F-leankv-2: the zero point is subtracted before the multiplication", _value=_zero_first),
     _device(
-        "F-leankv-3",
-        "scale and zero point are exchanged",
+        "F-leankv-3: scale and zero point are exchanged",
         _value=lambda old, self, codes, scale, zero, sign: old._value(codes, zero, scale, sign),
     ),
     _misread(
-        "F-leankv-4",
-        "a token has the zero point of the next token",
+        "F-leankv-4: a token has the zero point of the next token",
         lambda layout, part: (words := zeros_of(layout, part)) + 2 * words.shape[1],
     ),
-    _misread("F-leankv-5", "all tokens of a page have the zero point of the first", _of_first),
-    _misread("F-leankv-6", "keys and values have each other's zero points", _of_other),
+    _misread("F-leankv-5: all tokens of a page have the zero point of the first", _of_first),
+    _misread("F-leankv-6: keys and values have each other's zero points", _of_other),
 )

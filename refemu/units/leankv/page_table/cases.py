@@ -1,76 +1,53 @@
 """Golden cases of page_table: [leankv Fig. 5] cell by cell first, then runs that touch, empty and full entries."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, find, stimuli
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units import Config
+from refemu.units.stimuli import Blocks, Inputs, Seeds, sequences, uniform
 
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)
 NAMES = ("op", "entry", "section", "value", "other")
-Event = tuple[int, int, int, int, int]
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    if kind == "paper":
-        prompts = [(APPEND, entry, 0, 4 * entry + page, 0) for entry in (0, 1) for page in range(4)]
-        kept = [(SPLIT, 0, 0, 1, 1), (SPLIT, 1, 0, 2, 1), (TOKENS, 0, 0, 2, 4), (TOKENS, 1, 0, 4, 3)]
-        lookups = [(LOOKUP, 0, 1, 0, 0), (LOOKUP, 1, 0, 1, 0), (CLEAR, 1, 0, 0, 0)]
-        why = "[leankv Fig. 5] four pages for each of two heads; 1 + 1 and 2 + 1 remain"
-        yield _block(kind, why, [prompts + kept + lookups])
-    if kind == "edge":
-        yield from _edge(config["cells"])
-    if kind == "random":
-        drawn = random_inputs("page_table", find("page_table").ports(config).inputs, (4, 24), seed)
-        yield Cases(kind, "any history", legal(config, drawn))
+def paper(config: Config) -> Blocks:
+    prompts = [(APPEND, entry, 0, 4 * entry + page, 0) for entry in (0, 1) for page in range(4)]
+    kept = [(SPLIT, 0, 0, 1, 1), (SPLIT, 1, 0, 2, 1), (TOKENS, 0, 0, 2, 4), (TOKENS, 1, 0, 4, 3)]
+    lookups = [(LOOKUP, 0, 1, 0, 0), (LOOKUP, 1, 0, 1, 0), (CLEAR, 1, 0, 0, 0)]
+    why = "[leankv Fig. 5] four pages for each of two heads; 1 + 1 and 2 + 1 remain"
+    yield why, sequences(NAMES, [prompts + kept + lookups])
 
 
-def _edge(cells: int) -> Iterator[Cases]:
+def edge(config: Config) -> Blocks:
+    cells, clear = config["cells"], (CLEAR, 0, 0, 0, 0)
     starts = [[(APPEND, 0, 0, 9, 0), (APPEND, 1, 1, 8, 0), (TOKENS, 0, 0, 1, 0)], [(TOKENS, 0, 0, 2, 3)] * 3]
     starts.append([(TOKENS, 1, 1, 3, 2), (APPEND, 1, 0, 7, 0), (LOOKUP, 1, 0, 0, 0)])
-    yield _block("edge", "a history that is cut off, and others that begin with empty entries", starts)
-    apart = [
-        (APPEND, 1, 0, 5, 0),
-        (TOKENS, 0, 0, 0, 1),
-        (APPEND, 1, 0, 6, 0),
-        (APPEND, 1, 0, 7, 0),
-        (SPLIT, 1, 0, 1, 1),
-    ]
-    yield _block("edge", "one entry grows and is split, another stays empty", [[*apart, (TOKENS, 0, 0, 1, 0)]])
+    yield "a history that is cut off, and others that begin with empty entries", sequences(NAMES, starts)
+    apart = [(APPEND, 1, 0, 5, 0), (TOKENS, 0, 0, 0, 1), (APPEND, 1, 0, 6, 0), (APPEND, 1, 0, 7, 0)]
+    apart += [(SPLIT, 1, 0, 1, 1), (TOKENS, 0, 0, 1, 0)]
+    yield "one entry grows and is split, another stays empty", sequences(NAMES, [apart])
+    sides = (0, cells // 2), (1, -(-cells // 2))
+    looks = [(LOOKUP, 0, section, page, 0) for section, count in sides for page in range(count)]
     words = (0, 0x7FFF_FFFF, 0x5555_5555, 0x2AAA_AAAA)
-    looks = [
-        (LOOKUP, 0, section, page, 0)
-        for section, count in ((0, cells // 2), (1, -(-cells // 2)))
-        for page in range(count)
-    ]
     wide = [[(APPEND, 0, int(page >= cells // 2), word ^ page, 0) for page in range(cells)] for word in words]
     why = "ids of 31 bits in every cell; every page of both runs is looked up, then recycled"
-    yield _block("edge", why, [[*history, *looks, (CLEAR, 0, 0, 0, 0)] for history in wide])
+    yield why, sequences(NAMES, [[*history, *looks, clear] for history in wide])
     fill = [(APPEND, 0, 0, 10 + page, 0) for page in range(cells)]
-    yield _block(
-        "edge",
-        "a full entry retains all pages, or changes as many as possible to low ones",
-        [
-            [*fill, (SPLIT, 0, 0, high, cells - high), (LOOKUP, 0, int(high < cells), 0, 0), (CLEAR, 0, 0, 0, 0)]
-            for high in (cells, cells // 2, 1, 0)
-        ],
-    )
-    turns = [(APPEND, 0, page % 2, 20 + page, 0) for page in range(cells)]
-    why = "pages from either side until the runs touch"
-    yield _block("edge", why, [[*turns, (LOOKUP, 0, 0, cells // 2, 0), (CLEAR, 0, 0, 0, 0)]])
-    histories = [[*fill[:3], (SPLIT, 0, 0, 1, 0), (APPEND, 0, 1, 30, 0), (CLEAR, 0, 0, 0, 0), (APPEND, 0, 1, 31, 0)]]
-    yield _block("edge", "unused cells keep their ids", histories, "D-leankv-40")
+    ends = [
+        [*fill, (SPLIT, 0, 0, high, cells - high), (LOOKUP, 0, int(high < cells), 0, 0), clear]
+        for high in (cells, cells // 2, 1, 0)
+    ]
+    yield "a full entry retains all pages, or changes as many as possible to low ones", sequences(NAMES, ends)
+    turns = [*((APPEND, 0, page % 2, 20 + page, 0) for page in range(cells)), (LOOKUP, 0, 0, cells // 2, 0), clear]
+    yield "pages from either side until the runs touch", sequences(NAMES, [turns])
+    unused = [*fill[:3], (SPLIT, 0, 0, 1, 0), (APPEND, 0, 1, 30, 0), clear, (APPEND, 0, 1, 31, 0)]
+    yield "unused cells keep their ids", sequences(NAMES, [unused]), "D-leankv-40"
 
 
-def _block(kind: Kind, why: str, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
-    """One case per history, all equally long."""
-    return Cases(kind, why, stimuli.sequences(NAMES, histories), decision)
+def random(config: Config, seed: Seeds) -> Blocks:
+    yield "any history", legal(config, uniform("page_table", config, (4, 24), seed))
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` as valid events: what an entry cannot do becomes a record of its tokens."""
     changed = {name: np.array(inputs[name]) for name in NAMES}
     events, cells = changed["op"].shape[-1], config["cells"]

@@ -2,19 +2,20 @@
 slot, equal logits, and pages of any words. [leankv §6.2]
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from refemu.arith import fp16, prng
-from refemu.units import Cases, Config, Kind, find
-from refemu.units.stimuli import Seeds, first_of_each, random_inputs
+from refemu.units import Config
+from refemu.units.stimuli import Blocks, Inputs, Seeds, each, first_of_each, uniform
 
 if TYPE_CHECKING:
     from refemu.units.leankv.paged_attention.arithmetic import Pages
 
+Change = Callable[[np.ndarray, int, int], np.ndarray]  #: of drawn vectors, by the number of high tokens and of all
 NAMES = ("q", "images", "entry", "n_high", "n_low", "newest")
 
 
@@ -25,87 +26,85 @@ CROWDS = (2.0, 30.625, 7.890625)
 BELOW_TWO = float(np.nextafter(np.float32(2), np.float32(0)))
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    pages = pages_of(config)
-    high, low = pages.sections
-    two = pages.low is not None
-    if high.tokens > SMALL:
-        yield from _wholepages_of(config, kind, seed, pages)
-        return
-    if config.get("stages"):
-        yield from _few(config, kind, seed, pages)
-        return
-    if kind == "paper":
+def paper(config: Config) -> Blocks:
+    high, low = pages_of(config).sections
+    if high.tokens <= SMALL:
         why = "[leankv §6.2] high pages, then low pages of a head, in cells of any order"
-        yield _rows(kind, why, pages, config, [(2 * high.tokens + 1, (low.tokens - 2) * two, 1)])
-    if kind == "edge":
-        yield from _edge(config, pages)
-    if kind == "random":
-        drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
-        some = first_of_each(drawn, 2, 1 if config["cells"] < MANY else 2)
-        yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, some))
+        yield why, _rows(config, [(2 * high.tokens + 1, (low.tokens - 2) * (config["low"] is not None), 1)])
 
 
-def _wholepages_of(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Cases]:
-    """Pages of the paper's size: nearly empty pages; full pages, with rows of tens of kilobytes, one for each seed."""
-    high, low = pages.sections
-    last = config["cells"] - 1
-    counts = high.tokens - 2, (last - 1) * low.tokens + low.tokens // 4 * 2
-    if kind == "edge":
-        yield from _nearly_empty(config, pages, counts)
-    if kind == "random":
-        rows = [(*counts, 1043 + each) for each in (seed if isinstance(seed, range) else (seed,))]
+def edge(config: Config) -> Blocks:
+    if pages_of(config).high.tokens > SMALL:
+        yield from _nearly_empty(config)
+    else:
+        yield from _few(config) if config.get("stages") else _edge(config)
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    if pages_of(config).high.tokens > SMALL:  # a row of tens of kilobytes for each seed
+        rows = [(*_almost_full(config), 1043 + number) for number in each(seed)]
         why = "values in pairs of opposite sign with equal keys: every order of every sum shows in `out` or `p`"
-        yield _rows(kind, why, pages, config, rows, 2.0, "D-leankv-56", _opposite)
+        yield why, _rows(config, rows, 2.0, _opposite), "D-leankv-56"
+    else:
+        drawn = uniform("paged_attention", config, (2,), seed)
+        some = first_of_each(drawn, 2, 1 if config["cells"] < MANY and not config.get("stages") else 2)
+        yield "any codes and moderate metadata: logits of a few units", legal(config, some)
 
 
-def _nearly_empty(config: Config, pages: "Pages", counts: tuple[int, int]) -> Iterator[Cases]:
+def _almost_full(config: Config) -> tuple[int, int]:
+    """Tokens of a high page but two, and of all low pages but the last, of which a half."""
+    high, low = pages_of(config).sections
+    return high.tokens - 2, (config["cells"] - 2) * low.tokens + low.tokens // 4 * 2
+
+
+def _nearly_empty(config: Config) -> Blocks:
     """Pages of the paper's size with few tokens, or with tokens whose keys and values are zeros except for one."""
-    few = [(1, 0, 2), (2, 1, 3), (1, 2, 4), (1, 0, 5), (3, 1, 6)]
-    few += [(2, 0, 7), (1, 1, 8), (2, 2, 9), (1, 0, 10), (1, 3, 11)]
-    yield _rows("edge", "one token and a few: every bit of an output set and clear", pages, config, few)
+    counts = _almost_full(config)
+    few = [
+        (1, 0, 2),
+        (2, 1, 3),
+        (1, 2, 4),
+        (1, 0, 5),
+        (3, 1, 6),
+        (2, 0, 7),
+        (1, 1, 8),
+        (2, 2, 9),
+        (1, 0, 10),
+        (1, 3, 11),
+    ]
+    yield "one token and a few: every bit of an output set and clear", _rows(config, few)
     for end, where in ((0, "first"), (-1, "last")):
         why = f"all keys except the {where} are equal and have one p; together the rows have ones in all bits of p"
         for turn in range(len(CROWDS)):
             crowd = partial(_crowd, end, CROWDS[turn:] + CROWDS[:turn])
-            yield _rows("edge", why, pages, config, [(*counts, 12 + turn)], 1.0, "", crowd)
+            yield why, _rows(config, [(*counts, 12 + turn)], 1.0, crowd)
         why = f"the {where} token gets all attention; scores just below 2, to which nothing is added"
-        yield _rows("edge", why, pages, config, [(*counts, 30)], 1.0, "", partial(_crowd, end, (1024.0,)), BELOW_TWO)
+        yield why, _rows(config, [(*counts, 30)], 1.0, partial(_crowd, end, (1024.0,)), BELOW_TWO)
     why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16"
-    yield _rows("edge", why, pages, config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, "D-arith-2", _ends)
+    yield why, _rows(config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, _ends), "D-arith-2"
     why = "values of subnormal size"
-    yield _rows("edge", why, pages, config, [(1, 0, 21), (2, 1, 22), (3, 2, 23)], 1.0, "D-arith-2", _tiny)
+    yield why, _rows(config, [(1, 0, 21), (2, 1, 22), (3, 2, 23)], 1.0, _tiny), "D-arith-2"
 
 
-def _few(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Cases]:
+def _few(config: Config) -> Blocks:
     """A few rows of small pages, whose registers are shown: a full table, an almost empty one, orders of sums."""
-    high, low = pages.sections
-    cells = config["cells"]
+    (high, low), cells = pages_of(config).sections, config["cells"]
     most = (cells // 2 * high.tokens, (cells - cells // 2) * low.tokens)
-    if kind == "paper":
-        why = "[leankv §6.2] high pages, then low pages of a head, in cells of any order"
-        yield _rows(kind, why, pages, config, [(2 * high.tokens + 1, low.tokens - 2, 1)])
-    if kind == "edge":
-        rows = [(1, 0, 2), (high.tokens + 1, 1, 4), (1, (cells - 1) * low.tokens, 6)]
-        yield _rows(kind, "one token; one token in the last page; full low pages", pages, config, rows)
-        why = "full pages: the order of the exponentials, and probabilities in many binades"
-        for size, seeds in ((0.5, (24, 25, 26, 32)), (2.0, (24, 25, 26, 27, 44)), (4.0, (7, 8, 30))):
-            longest = [(high.tokens, (cells - 1) * low.tokens, each) for each in seeds]
-            yield _rows(kind, why, pages, config, longest, size, "D-leankv-56")
-        why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16"
-        yield _rows(kind, why, pages, config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, "D-arith-2", _ends)
-        why = "values in pairs of opposite sign with equal keys: the result shows the order of the sums"
-        yield _rows(kind, why, pages, config, [(*most, 13), (*most, 15), (*most, 23)], 1.0, "D-leankv-56", _opposite)
-    if kind == "random":
-        drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
-        yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, drawn))
+    rows = [(1, 0, 2), (high.tokens + 1, 1, 4), (1, (cells - 1) * low.tokens, 6)]
+    yield "one token; one token in the last page; full low pages", _rows(config, rows)
+    why = "full pages: the order of the exponentials, and probabilities in many binades"
+    for size, seeds in ((0.5, (24, 25, 26, 32)), (2.0, (24, 25, 26, 27, 44)), (4.0, (7, 8, 30))):
+        longest = [(high.tokens, (cells - 1) * low.tokens, each) for each in seeds]
+        yield why, _rows(config, longest, size), "D-leankv-56"
+    why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16"
+    yield why, _rows(config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, _ends), "D-arith-2"
+    why = "values in pairs of opposite sign with equal keys: the result shows the order of the sums"
+    yield why, _rows(config, [(*most, 13), (*most, 15), (*most, 23)], 1.0, _opposite), "D-leankv-56"
 
 
-def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
-    high, low = pages.sections
-    two = pages.low is not None
-    full = config["cells"] - two
+def _edge(config: Config) -> Blocks:
+    (high, low), cells, two = pages_of(config).sections, config["cells"], config["low"] is not None
+    full = cells - two
     rows = [
         (1, 0, 2),
         (high.tokens, 0, 3),
@@ -113,45 +112,43 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
         (full * high.tokens, low.tokens * two, 5),
         (1, (full - 1) * low.tokens * two, 6),
     ]
-    yield _rows("edge", "one token; a full page; one token in the last page; full tables", pages, config, rows)
+    yield "one token; a full page; one token in the last page; full tables", _rows(config, rows)
     both = [(2 * high.tokens, 2 * two, 7), (2 * high.tokens + 1, 3 * two, 8)]
-    yield _rows("edge", "queries of deviation 4: logits of a few units", pages, config, both, 4.0, "D-leankv-42")
-    half = config["cells"] // 2
+    yield "queries of deviation 4: logits of a few units", _rows(config, both, 4.0), "D-leankv-42"
+    half = cells // 2
     most = [
-        (half * high.tokens, (config["cells"] - half) * low.tokens * two, 13),
-        ((half + 1) * high.tokens - 1, ((config["cells"] - half - 1) * low.tokens - 1) * two, 14),
-        (high.tokens + 1, (config["cells"] - 2) * low.tokens * two, 15),
-        ((config["cells"] - two) * high.tokens, two, 16),
+        (half * high.tokens, (cells - half) * low.tokens * two, 13),
+        ((half + 1) * high.tokens - 1, ((cells - half - 1) * low.tokens - 1) * two, 14),
+        (high.tokens + 1, (cells - 2) * low.tokens * two, 15),
+        ((cells - two) * high.tokens, two, 16),
     ]
-    few = most[:3:2] if config["cells"] > MANY else most
+    few = most[:3:2] if cells > MANY else most
     why = "every cell in use, moderate logits: the order of the exponentials, and of the products of a key"
-    yield _rows("edge", why, pages, config, few, 1.0, "D-leankv-41")
+    yield why, _rows(config, few), "D-leankv-41"
     why = "values in pairs of opposite sign with equal keys: the result shows the order of the sums"
-    yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41", _opposite)
-    longest = (high.tokens, (config["cells"] - 1) * low.tokens) if two else (config["cells"] * high.tokens, 0)
-    seeds = (24, 25, 48, 51) if config["cells"] > MANY else (24, 25, 26, 37) if two else range(24, 29)
+    yield why, _rows(config, most, 1.0, _opposite), "D-leankv-41"
+    longest = (high.tokens, (cells - 1) * low.tokens) if two else (cells * high.tokens, 0)
+    seeds = (24, 25, 48, 51) if cells > MANY else (24, 25, 26, 37) if two else range(24, 29)
     more = [(*longest, seed) for seed in seeds]
     why = "full pages, queries of deviation 2: probabilities of every slot in many binades"
-    yield _rows("edge", why, pages, config, more, 2.0, "", _moved if two else _bell)
+    yield why, _rows(config, more, 2.0, _moved if two else _bell)
     for first in range(4 * two):
         teeth = [(*longest, seed + first) for seed in (51, 67)]
         why = f"tokens {first}, {first + 4}, ... have most of the attention, especially the first half of them"
-        yield _rows("edge", why, pages, config, teeth, 0.5, "", partial(_comb, first))
-    if config["cells"] > MANY:  # the rest needs few tokens, and these pages are large
+        yield why, _rows(config, teeth, 0.5, partial(_comb, first))
+    if cells > MANY:  # the rest needs few tokens, and these pages are large
         return
     why = "large logits: one token gets nearly all attention"
     large = [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10), (2 * high.tokens, two, 33), (3, 0, 34)]
-    yield _rows("edge", why, pages, config, large, 16.0, "D-leankv-43")
+    yield why, _rows(config, large, 16.0), "D-leankv-43"
     why = "queries of zeros: all tokens are equal"
-    yield _rows("edge", why, pages, config, [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)], 0.0)
+    yield why, _rows(config, [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)], 0.0)
     why = "exponentials of -87 and less with 1: subnormal probabilities"
-    yield _rows("edge", why, pages, config, most[:3], 1.0, "D-leankv-44", _far)
+    yield why, _rows(config, most[:3], 1.0, _far), "D-leankv-44"
     why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16, one token and several"
-    yield _rows(
-        "edge", why, pages, config, [(1, 0, 17), (2, 0, 18), (1, two, 19), (1, 2 * two, 20)], 1.0, "D-arith-2", _ends
-    )
+    yield why, _rows(config, [(1, 0, 17), (2, 0, 18), (1, two, 19), (1, 2 * two, 20)], 1.0, _ends), "D-arith-2"
     why = "values of subnormal size"
-    yield _rows("edge", why, pages, config, [(1, 0, 21), (2, two, 22), (3, 2 * two, 23)], 1.0, "D-arith-2", _tiny)
+    yield why, _rows(config, [(1, 0, 21), (2, two, 22), (3, 2 * two, 23)], 1.0, _tiny), "D-arith-2"
 
 
 def _bell(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
@@ -227,25 +224,20 @@ def pages_of(config: Mapping[str, Any]) -> "Pages":
 
 
 def _rows(
-    kind: Kind,
-    why: str,
-    pages: "Pages",
     config: Config,
     rows: list[tuple[int, int, int]],
     size: float = 1.0,
-    decision: str = "",
-    change: Callable[[np.ndarray, int, int], np.ndarray] = _bell,
+    change: Change = _bell,
     score: float | None = None,
-) -> Cases:
+) -> Inputs:
     """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`, changed.
 
     score: score of every token before the step; None for drawn scores.
     """
+    pages = pages_of(config)
     held = [row for row in rows if min(row[:2]) >= 0 and _cells(pages, row) <= config["cells"]] or [(0, 0, 0)]
     columns = zip(*(_row(pages, config, *row, size, change, score) for row in held), strict=True)
-    return Cases(
-        kind, why, {name: np.array(column, np.int64) for name, column in zip(NAMES, columns, strict=True)}, decision
-    )
+    return {name: np.array(column, np.int64) for name, column in zip(NAMES, columns, strict=True)}
 
 
 def _cells(pages: "Pages", row: tuple[int, int, int]) -> int:
@@ -255,14 +247,7 @@ def _cells(pages: "Pages", row: tuple[int, int, int]) -> int:
 
 
 def _row(
-    pages: "Pages",
-    config: Config,
-    n_high: int,
-    n_low: int,
-    seed: int,
-    size: float,
-    change: Callable[[np.ndarray, int, int], np.ndarray],
-    score: float | None,
+    pages: "Pages", config: Config, n_high: int, n_low: int, seed: int, size: float, change: Change, score: float | None
 ) -> tuple[Any, ...]:
     cells, features, total = config["cells"], config["head_size"], n_high + n_low
     drawn = _bells(seed, (2 * total + config["heads"]) * features).reshape(-1, features)
@@ -319,7 +304,7 @@ def _moderate(pages: "Pages") -> tuple[np.ndarray, np.ndarray]:
     return kept, put & kept | put
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` with queries and pages of moderate size, each page in one cell, and no more tokens than cells hold."""
     pages = pages_of(config)
     changed = {name: np.array(array) for name, array in inputs.items()}

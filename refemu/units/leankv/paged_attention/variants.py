@@ -1,6 +1,5 @@
 """Variants of the decisions of paged_attention."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,12 @@ from refemu.units.leankv.variants import rounding
 from refemu.units.variant import Variant, choices, overriding
 
 KERNEL = "kernel"  #: value of the parameter `order`
-_device = partial(overriding, PagedAttention)
+_device = overriding(PagedAttention)
 
 
 def _order(says: str, **members: Any) -> Variant:
     """A device whose layout has other orders of sums."""
-    return _device("D-leankv-41", says, layout=overriding(Pages, "D-leankv-41", says, **members).unit_class)
+    return _device(f"D-leankv-41: {says}", layout=overriding(Pages)(says, **members).unit_class)
 
 
 def _interleaved(old: Pages, self: Pages, arithmetic: Arithmetic) -> Lanes:
@@ -87,17 +86,16 @@ VARIANTS: tuple[Variant, ...] = (
         "a warp takes two neighbouring pages",
         place=lambda old, self, page, slot, arithmetic: old.place(page // 2, slot, arithmetic),
     ),
-    _device("D-leankv-41", "neighbouring accumulators are added first", _joined=_paired),
+    _device("D-leankv-41: neighbouring accumulators are added first", _joined=_paired),
     _device(
-        "D-leankv-41",
-        "features are added from the last to the first",
+        "D-leankv-41: features are added from the last to the first",
         _logits=lambda old, self, q, keys: old._logits(q[:, ::-1].copy(), keys[:, ::-1].copy()),
     ),
-    _device("D-leankv-41", "slots of a page are added from the last to the first", _added=_slots_descending),
+    _device("D-leankv-41: slots of a page are added from the last to the first", _added=_slots_descending),
     *choices("D-leankv-42", "fma", True, False),
     *choices("D-leankv-43", "lane_max", True),
-    _device("D-leankv-44", "2**(x * log2(e)), the exponent rounded to float32", _exp=_by_powers_of_two),
-    _device("D-leankv-44", "subnormal exponentials are 0", _exp=_exp_flushed),
+    _device("D-leankv-44: 2**(x * log2(e)), the exponent rounded to float32", _exp=_by_powers_of_two),
+    _device("D-leankv-44: subnormal exponentials are 0", _exp=_exp_flushed),
     *choices("D-leankv-45", "softmax_div", "div", "recip_mul"),
     *choices("D-leankv-45", "softmax_eps", 0.0, EPSILON),
     *choices("D-leankv-46", "partition_tokens", 0, 1),
@@ -108,18 +106,13 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-56", "value_rows", 1, 2, 8),
     *choices("D-leankv-56", "value_slots", 1, 4),
     *choices("D-leankv-56", "join", "tree", "sequential"),
+    _device("D-arith-2: outputs are truncated", _narrowed=lambda self, values: _mapped(rounding.toward_zero16, values)),
     _device(
-        "D-arith-2",
-        "outputs are truncated",
-        _narrowed=lambda self, values: _mapped(rounding.toward_zero16, values),
-    ),
-    _device(
-        "D-arith-2",
-        "outputs round half away from 0",
+        "D-arith-2: outputs round half away from 0",
         _narrowed=lambda self, values: _mapped(rounding.half_away16, values),
     ),
-    _device("D-arith-2", "outputs beyond fp16 are 65504", _narrowed=_saturated),
-    _device("D-arith-2", "subnormal outputs are 0", _narrowed=_flushed),
+    _device("D-arith-2: outputs beyond fp16 are 65504", _narrowed=_saturated),
+    _device("D-arith-2: subnormal outputs are 0", _narrowed=_flushed),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-57": "the operands of an event do not depend on the bits that a thread loads at once: only counters of "

@@ -1,7 +1,5 @@
 """Variants of the decisions of significance."""
 
-from functools import partial
-
 from refemu.units.leankv.significance import Significance
 from refemu.units.leankv.variants import rounding
 from refemu.units.variant import Variant, choices, overriding
@@ -14,15 +12,14 @@ OPTIONS: tuple[Variant, ...] = (
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-19", "gqa_order", "queries"),
 )
-_device = partial(overriding, Significance)
+_device = overriding(Significance)
 VARIANTS: tuple[Variant, ...] = (
     *OPTIONS,
-    _device("D-arith-2", "sums and quotients are truncated", **rounding.TRUNCATED),
+    _device("D-arith-2: sums and quotients are truncated", **rounding.TRUNCATED),
     _device(
-        "D-arith-2",
-        "subnormal sums and quotients are 0",
+        "D-arith-2: subnormal sums and quotients are 0",
         _added=lambda old, self, a, b: rounding.flushed32(old._added(a, b)),
         _divided=lambda old, self, a, b: rounding.flushed32(old._divided(a, b)),
     ),
-    _device("D-arith-2", "quotients are products with a rounded reciprocal", **rounding.RECIPROCAL),
+    _device("D-arith-2: quotients are products with a rounded reciprocal", **rounding.RECIPROCAL),
 )

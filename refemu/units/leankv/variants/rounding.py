@@ -84,8 +84,5 @@ def times_reciprocal(a: float, b: float) -> float:
 
 
 #: methods of a unit with sums and quotients in float32, in other datapaths
-TRUNCATED: dict[str, Any] = {
-    "_added": lambda self, a, b: sum32(a, b),
-    "_divided": lambda self, a, b: quotient32(a, b),
-}
+TRUNCATED: dict[str, Any] = {"_added": lambda self, a, b: sum32(a, b), "_divided": lambda self, a, b: quotient32(a, b)}
 RECIPROCAL: dict[str, Any] = {"_divided": lambda self, a, b: times_reciprocal(a, b)}

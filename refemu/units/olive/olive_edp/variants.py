@@ -1,7 +1,6 @@
 """Variants of the decisions of olive_edp, and of the decoders inside it."""
 
 from collections.abc import Iterable
-from functools import partial
 
 from refemu.units.declaration import Changes
 from refemu.units.olive.olive_edp import DotProductUnit
@@ -43,13 +42,13 @@ def _one_shifter(self: DotProductUnit) -> Changes:
     return split(product << largest for product in self.state.products)
 
 
-_device = partial(overriding, DotProductUnit)
+_device = overriding(DotProductUnit)
 VARIANTS: tuple[Variant, ...] = (
     OTHER_OUTLIERS,
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     Variant("D-olive-34", "every addition of the tree is reduced to 32 bits", unit_class=Chain),
     Variant("D-olive-34", "the products are added one by one to c, in 32 bits", unit_class=ChainFromC),
-    _device("D-olive-34", "the products are reduced to 32 bits before c is added", reduce=_apart_from_c),
-    _device("D-olive-35", "one shifter after the adder tree, by the largest exponent", shift=_one_shifter),
+    _device("D-olive-34: the products are reduced to 32 bits before c is added", reduce=_apart_from_c),
+    _device("D-olive-35: one shifter after the adder tree, by the largest exponent", shift=_one_shifter),
     *of_decoders(DotProductUnit, "decoders"),
 )

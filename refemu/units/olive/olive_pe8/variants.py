@@ -1,7 +1,5 @@
 """Variants of the decisions of olive_pe8."""
 
-from functools import partial
-
 from refemu.units import Changes, Variant, choices
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.olive_pe8 import OlivePe8
@@ -21,10 +19,10 @@ def _low_first(old: OlivePe8, self: OlivePe8, *operands: int) -> Changes:
     return {**changes, "partial": changes["partial"][::-1], "shift": changes["shift"][::-1]}
 
 
-_device = partial(overriding, OlivePe8)
+_device = overriding(OlivePe8)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     *choices("D-olive-36", "split", "twos_complement", "sign_magnitude"),
-    _device("D-olive-37", "each element reduces its sum to 32 bits", mac=_chain),
-    _device("D-olive-37", "the elements are in the order low x low to high x high", mac=_low_first),
+    _device("D-olive-37: each element reduces its sum to 32 bits", mac=_chain),
+    _device("D-olive-37: the elements are in the order low x low to high x high", mac=_low_first),
 )

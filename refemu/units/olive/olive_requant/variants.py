@@ -1,7 +1,6 @@
 """Variants of the decisions of olive_requant, and of the encoder inside it."""
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -49,40 +48,35 @@ def _half_away(old: OliveRequant, self: OliveRequant, biased: float) -> int:
     return word + 1 if abs(above) - abs(biased) == abs(biased) - abs(below) else word
 
 
-_device = partial(overriding, OliveRequant)
+_device = overriding(OliveRequant)
 VARIANTS: tuple[Variant, ...] = (
-    _device("D-olive-42", "a sum that float32 does not hold is truncated", converted=_sum_truncated),
-    _device("D-olive-42", "the sum is not rounded to float32", converted=lambda self, acc: float(acc)),
+    _device("D-olive-42: a sum that float32 does not hold is truncated", converted=_sum_truncated),
+    _device("D-olive-42: the sum is not rounded to float32", converted=lambda self, acc: float(acc)),
     _device(
-        "D-olive-42",
-        "the sum times one scale, then times the other",
+        "D-olive-42: the sum times one scale, then times the other",
         rescaled=lambda self, acc_f32, scale_a, scale_w: f32(f32(acc_f32 * scale_a) * scale_w),
     ),
-    _device("D-olive-52", "an infinite output is encoded as 65504", quotient=_finite_pair),
+    _device("D-olive-52: an infinite output is encoded as 65504", quotient=_finite_pair),
     _device(
-        "D-olive-53",
-        "a quotient beyond float32 is 0",
+        "D-olive-53: a quotient beyond float32 is 0",
         limited=lambda self, quotient: 0.0 if math.isinf(quotient) else quotient,
     ),
     _device(
-        "D-olive-54",
-        "the pair is made of the float32 output",
+        "D-olive-54: the pair is made of the float32 output",
         quotient=lambda self, y, biased, scale_next: div32(biased, scale_next),
     ),
-    _device("D-olive-42", DIRECT, rescaled=_fused, biased=lambda self, scaled, bias: scaled + bias),
-    _device("D-olive-55", "the bias is added in a fused multiply-add", rescaled=_fused),
+    _device(f"D-olive-42: {DIRECT}", rescaled=_fused, biased=lambda self, scaled, bias: scaled + bias),
+    _device("D-olive-55: the bias is added in a fused multiply-add", rescaled=_fused),
     _device(
-        "D-olive-55",
-        "the bias is added to the fp16 word",
+        "D-olive-55: the bias is added to the fp16 word",
         biased=lambda self, scaled, bias: f32(value16(pattern16(scaled)) + bias),
     ),
-    _device("D-olive-55", "no bias is +0", biased=lambda old, self, scaled, bias: old.biased(scaled, bias or 0.0)),
+    _device("D-olive-55: no bias is +0", biased=lambda old, self, scaled, bias: old.biased(scaled, bias or 0.0)),
     _device(
-        "D-olive-25",
-        "outputs are multiplied by the reciprocal of the scale",
+        "D-olive-25: outputs are multiplied by the reciprocal of the scale",
         quotient=lambda self, y, biased, scale_next: f32(value16(y) * div32(1.0, scale_next)),
     ),
-    _device("D-arith-2", "outputs round half away from 0", word=_half_away),
+    _device("D-arith-2: outputs round half away from 0", word=_half_away),
     Variant("D-olive-52", "an output beyond fp16 is 65504", unit_class=_rounds(Fp16Mode(overflow="saturate"))),
     Variant("D-arith-2", "outputs are truncated to fp16", unit_class=_rounds(Fp16Mode(rounding="truncate"))),
     Variant("D-arith-2", "subnormal outputs become 0", unit_class=_rounds(Fp16Mode(subnormals="flush"))),

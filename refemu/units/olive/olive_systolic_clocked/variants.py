@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from refemu.units.declaration import Changes, DeclaredState
@@ -56,31 +55,28 @@ def _keeps_accumulators(old: Array, self: Array, mode: int) -> DeclaredState:
     return replace(old._emptied(mode), acc=acc, acc_overflow=flags)
 
 
-_device = partial(overriding, Array)
+_device = overriding(Array)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-olive-14", "eight", "int8_repo"),
     *choices("D-olive-33", "overflow", "saturate"),
-    _device("D-olive-38", "the right element of a pair enters first", _decode=_right_first),
-    _device("D-olive-39", "decoders have a register: elements enter an edge later", _border=_registered_decoder),
-    _device("D-olive-48", "a pair that comes while its line holds an element takes its place", _border=_overrun),
+    _device("D-olive-38: the right element of a pair enters first", _decode=_right_first),
+    _device("D-olive-39: decoders have a register: elements enter an edge later", _border=_registered_decoder),
+    _device("D-olive-48: a pair that comes while its line holds an element takes its place", _border=_overrun),
     _device(
-        "D-olive-62",
-        "8-bit operands use every second line and column",
+        "D-olive-62: 8-bit operands use every second line and column",
         _border=_every_second_line,
         _bottom=_every_second_line_bottom,
     ),
     _device(
-        "D-olive-63",
-        "0 at a port of a type is flint4",
+        "D-olive-63: 0 at a port of a type is flint4",
         _border=lambda old, self, *line: old._border(
             *line[:-2], 1 - line[-2] if self.a == "port" else line[-2], line[-1]
         ),
     ),
-    _device("D-olive-49", "a change of width does not clear the accumulators", _emptied=_keeps_accumulators),
-    _device("D-olive-50", "a drain does not clear operands", _dropped=lambda self: {}),
+    _device("D-olive-49: a change of width does not clear the accumulators", _emptied=_keeps_accumulators),
+    _device("D-olive-50: a drain does not clear operands", _dropped=lambda self: {}),
     _device(
-        "D-olive-51",
-        "the south border always shows the bottom row",
+        "D-olive-51: the south border always shows the bottom row",
         _shown=lambda self, acc, flags: self._bottom(acc, flags),
     ),
     *of_part(Array, "decoders", DECODERS[1:]),  # the first is the same device as that of D-olive-38

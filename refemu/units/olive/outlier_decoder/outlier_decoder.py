@@ -3,7 +3,7 @@
 Paper: [olive §4.2, Fig. 7].
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from refemu.arith.checks import require_choice, require_int
 from refemu.units import DeclaredState, Result, RunFunction
 from refemu.units.declaration import Changes, Combinational, constant, decides
 from refemu.units.ports import Port, Ports
-from refemu.units.stimuli import Seeds, columns, random_inputs
+from refemu.units.stimuli import Inputs, Seeds, columns, random_inputs
 from refemu.units.unit import AnyUnit, Cases, Config, Flag, Kind, Unit
 
 __all__ = ["FORMATS", "UNIT", "OutlierDecoder", "State", "run"]
@@ -117,7 +117,7 @@ def _paper_cases(man_bits: int) -> Iterator[Cases]:
         )
 
 
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: object) -> dict[str, np.ndarray]:
+def mark(config: Config, inputs: Inputs, result: object) -> dict[str, np.ndarray]:
     """Rows of each flag."""
     magnitude = inputs["code"] & ((1 << (config["exp_bits"] + config["man_bits"])) - 1)
     reserved = magnitude == 0

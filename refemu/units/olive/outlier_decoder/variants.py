@@ -1,7 +1,5 @@
 """Variants of the decisions of outlier_decoder."""
 
-from functools import partial
-
 from refemu.arith.checks import Refused
 from refemu.units import Changes, Config, Variant
 from refemu.units.olive.outlier_decoder import UNIT, OutlierDecoder
@@ -29,9 +27,9 @@ def _saturating(old: OutlierDecoder, self: OutlierDecoder, code: int, bias: int)
     return {**old.decode(code, bias), "exponent": min(exact, (1 << self.shift_bits) - 1)}
 
 
-_device = partial(overriding, OutlierDecoder)
+_device = overriding(OutlierDecoder)
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
-    _device("D-olive-19", "the reserved code has exponent 0", decode=_zero_of_reserved),
-    _device("D-olive-20", "an exponent beyond the port saturates", decode=_saturating),
+    _device("D-olive-19: the reserved code has exponent 0", decode=_zero_of_reserved),
+    _device("D-olive-20: an exponent beyond the port saturates", decode=_saturating),
 )

@@ -1,12 +1,11 @@
 """Golden cases of ovp_decoder. Worked examples from [olive §3.1, Fig. 1b, §4.2]; the rest by sweep and seed."""
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, Port, find
-from refemu.units.stimuli import Seeds, columns, random_inputs
+from refemu.units import Config
+from refemu.units.stimuli import Blocks, Inputs, Seeds, columns, crossed, uniform
 
 #: normal type -> (pairs, bias, why)
 PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
@@ -30,22 +29,14 @@ PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
 }
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    ports = find("ovp_decoder").ports(config).inputs
-    width = ports[0].bits // 2
-    if kind == "paper" and config["outlier"] != (2, 5):
+def paper(config: Config) -> Blocks:
+    if config["outlier"] != (2, 5):
         for pairs, bias, why in PAPER[config["normal"]]:
-            yield Cases(kind, why, columns(pair=pairs, bias=bias))
-    if kind == "edge":
-        yield from _edge(config, width)
-    if kind == "random":
-        yield from _random(ports, width, seed)
-    if kind == "exhaustive":
-        yield _exhaustive(config, width)
+            yield why, columns(pair=pairs, bias=bias)
 
 
-def _edge(config: Config, width: int) -> Iterator[Cases]:
+def edge(config: Config) -> Blocks:
+    width = 8 if config["normal"] == "int8" else 4
     identifier, bias = 1 << (width - 1), np.arange(16)
     code = np.delete(np.arange(1 << width), [0, identifier])
     outliers = np.concatenate([code | identifier << width, code << width | identifier])
@@ -53,48 +44,40 @@ def _edge(config: Config, width: int) -> Iterator[Cases]:
         why, some = "every outlier code on either side, at every bias", bias
         if config["outlier"] == (2, 5):
             why, some = "every outlier code on either side, at biases 0, 5, 10, 15", bias[::5]
-        yield Cases("edge", why, columns(pair=outliers.repeat(some.size), bias=np.tile(some, outliers.size)))
+        yield why, crossed(pair=outliers, bias=some)
     else:
         raised = outliers[outliers & 0x66 != 0]  # some bit of the exponent field is set
         why = "bias + exponent field reaches or exceeds the end of the 4-bit exponent port"
-        yield Cases(
-            "edge", why, columns(pair=np.tile(raised, 3), bias=np.repeat([15, 14, 13], raised.size)), "D-olive-20"
-        )
-    corners = _corners(width)
+        yield why, crossed(bias=[15, 14, 13], pair=raised), "D-olive-20"
+    codes = np.array([0, 1, identifier - 1, identifier, identifier + 1, 2 * identifier - 1])
+    corners = (codes | codes[:, None] << width).ravel()
     why = "identifier, its neighbours and the ends of the range on either side"
-    yield Cases("edge", why, columns(pair=np.tile(corners, 6), bias=np.repeat([2, 3, 12, 13, 15, 0], corners.size)))
-    illegal = np.array([identifier, identifier << width, identifier << width | identifier])
+    yield why, crossed(bias=[2, 3, 12, 13, 15, 0], pair=corners)
+    illegal = [identifier, identifier << width, identifier << width | identifier]
     why = "an identifier next to a code of magnitude 0, at every bias"
-    yield Cases("edge", why, columns(pair=np.tile(illegal, 16), bias=np.repeat(np.roll(bias, -1), 3)), "D-olive-18")
+    yield why, crossed(bias=np.roll(bias, -1), pair=illegal), "D-olive-18"
 
 
-def _corners(width: int) -> np.ndarray:
-    """Pairs of corner codes: 0, 1, largest, the identifier, the code above it, -1."""
-    half = 1 << (width - 1)
-    codes = np.array([0, 1, half - 1, half, half + 1, 2 * half - 1])
-    return (codes | codes[:, None] << width).ravel()
-
-
-def _random(ports: tuple[Port, ...], width: int, seed: Seeds) -> Iterator[Cases]:
-    drawn = random_inputs("ovp_decoder", ports, (256,), seed)
-    yield Cases("random", "uniform pairs and biases", drawn)
+def random(config: Config, seed: Seeds) -> Blocks:
+    width = 8 if config["normal"] == "int8" else 4
+    drawn = uniform("ovp_decoder", config, (256,), seed)
+    yield "uniform pairs and biases", drawn
     pair, identifier, mask = drawn["pair"], 1 << (width - 1), (1 << width) - 1
     sided = np.where(drawn["bias"] & 1, pair & mask | identifier << width, pair & ~mask | identifier)
-    yield Cases("random", "uniform codes next to an identifier", columns(pair=sided, bias=drawn["bias"]))
+    yield "uniform codes next to an identifier", columns(pair=sided, bias=drawn["bias"])
 
 
-def _exhaustive(config: Config, width: int) -> Cases:
-    # Starts at an outlier pair, 48 at bias 2 or 2**15 at bias 4, since a row 0 of zeros would show nothing.
-    if width == 8:
+def exhaustive(config: Config) -> Blocks:
+    """From an outlier pair on, 48 at bias 2 or 2**15 at bias 4, since a row 0 of zeros would show nothing."""
+    if config["normal"] == "int8":
         bias = 2 if config["outlier"] == (2, 5) else 4
-        pairs = np.roll(np.arange(1 << 16), -0x8040)
-        return Cases("exhaustive", f"every word at bias {bias}", columns(pair=pairs, bias=bias))
-    pairs, biases = np.roll(np.arange(256), -0x85), np.roll(np.arange(16), -2)
-    return Cases("exhaustive", "every pair at every bias", columns(pair=pairs.repeat(16), bias=np.tile(biases, 256)))
+        yield f"every word at bias {bias}", columns(pair=np.roll(np.arange(1 << 16), -0x8040), bias=bias)
+    else:
+        every = crossed(pair=np.roll(np.arange(256), -0x85), bias=np.roll(np.arange(16), -2))
+        yield "every pair at every bias", every
 
 
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
+def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:
     exp_bits, man_bits = config["outlier"]
     width = 1 + exp_bits + man_bits
     identifier, pair = 1 << (width - 1), inputs["pair"].astype(np.int64)

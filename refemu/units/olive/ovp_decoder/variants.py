@@ -1,7 +1,6 @@
 """Variants of the decisions of ovp_decoder, and of units with decoders."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from refemu.arith.checks import Refused
@@ -45,29 +44,26 @@ def _saturating(old: OvpDecoder, self: OvpDecoder, code: int, partner: int, bias
     return (min(exact, largest), integer) if self.holds_outlier(code, partner) else (exponent, integer)
 
 
-_device = partial(overriding, OvpDecoder)
+_device = overriding(OvpDecoder)
 VARIANTS: tuple[Variant, ...] = (
-    _device("D-olive-1", "the left element is in the high half", decode=_left_high),
-    _device("D-olive-16", "4, 6 and 8 of flint4 are <1, 2>, <1, 3> and <3, 1>", lane=_other_flint),
-    _device("D-olive-18", "an illegal pair is not flagged", is_illegal=lambda self, left, right: 0),
+    _device("D-olive-1: the left element is in the high half", decode=_left_high),
+    _device("D-olive-16: 4, 6 and 8 of flint4 are <1, 2>, <1, 3> and <3, 1>", lane=_other_flint),
+    _device("D-olive-18: an illegal pair is not flagged", is_illegal=lambda self, left, right: 0),
     _device(
-        "D-olive-18",
-        "two identifiers are flagged, one next to magnitude 0 is not",
+        "D-olive-18: two identifiers are flagged, one next to magnitude 0 is not",
         is_illegal=lambda self, left, right: int(left == right == self.identifier),
     ),
     _device(
-        "D-olive-19",
-        "the reserved code has exponent 0",
+        "D-olive-19: the reserved code has exponent 0",
         holds_outlier=lambda old, self, code, partner: old.holds_outlier(code, partner) and code != 0,
     ),
     _device(
-        "D-olive-19",
-        "a victim has the bias as its exponent",
+        "D-olive-19: a victim has the bias as its exponent",
         lane=lambda old, self, code, partner, bias: (
             (bias, 0) if code == self.identifier else old.lane(code, partner, bias)
         ),
     ),
-    _device("D-olive-20", "an exponent beyond the port saturates", lane=_saturating),
+    _device("D-olive-20: an exponent beyond the port saturates", lane=_saturating),
     Variant("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
     Variant("D-olive-20", "exponents of 8-bit pairs have 4 bits", answer=_narrow),
 )

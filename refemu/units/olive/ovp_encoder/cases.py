@@ -1,6 +1,6 @@
 """Golden cases of ovp_encoder. Worked examples from [olive §3.1, Fig. 1b, §3.3]; then every value, midpoint and end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -8,8 +8,8 @@ import numpy as np
 from refemu import formats
 from refemu.arith import prng
 from refemu.formats import Element, Ovp
-from refemu.units.stimuli import Seeds, words
-from refemu.units.unit import Cases, Config, Kind
+from refemu.units.stimuli import Block, Blocks, Seeds, words
+from refemu.units.unit import Config
 
 #: normal type -> (values, why)
 PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
@@ -29,44 +29,54 @@ PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
 }
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    named = formats.find(config["fmt"]) if isinstance(config["fmt"], str) else config["fmt"]
-    fmt = cast(Ovp, named)  # the only kind that the unit takes
-    if kind == "paper" and not fmt.far:  # the examples are those of the paper's formats
+def paper(config: Config) -> Blocks:
+    fmt = _format(config)
+    if not fmt.far:
         for values, why in PAPER[fmt.normal.name]:
-            yield _cases(kind, why, values)
-    if kind == "edge":
-        yield from _edge(fmt)
-    if kind == "random":
-        yield from _random(fmt, seed)
-    if kind == "exhaustive" and fmt.width == 4:
-        points = np.concatenate([-exact_points(fmt)[:0:-1], exact_points(fmt)])
-        yield _cases(
-            kind,
-            "every value, midpoint, threshold and end next to every other, of either sign",
-            np.stack([points.repeat(len(points)), np.tile(points, len(points))], axis=-1),
-        )
+            yield _cases(why, values)
 
 
-def _edge(fmt: Ovp) -> Iterator[Cases]:
+def edge(config: Config) -> Blocks:
+    fmt = _format(config)
     values = boundaries(fmt)
     why = "every value, midpoint, threshold and end, and its float32 neighbours, next to a normal value"
-    yield _cases("edge", why, [(value, 1) for value in values])
+    yield _cases(why, [(value, 1) for value in values])
     some = values if fmt.width == 4 or fmt.outlier is None or fmt.outlier.exp_bits == 4 else values[1::3]
-    yield _cases("edge", "the same at the right", [(-1, value) for value in some])
+    yield _cases("the same at the right", [(-1, value) for value in some])
     big, bigger = np.float32(fmt.boundary) * 2, np.float32(fmt.boundary) * 3
     above = np.nextafter(big, bigger)
     equal = [(big, big), (big, -big), (-big, big), (-bigger, -big), (big, above), (above, big)]
     why = "two outliers: left larger, right larger, equal, opposite, equal after rounding only"
-    yield _cases("edge", why, [(bigger, big), (big, bigger), *equal], "D-olive-5")
+    yield _cases(why, [(bigger, big), (big, bigger), *equal], "D-olive-5")
     smallest, largest = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
     pairs = [(1, -0.0), (-0.3, -0.49), (smallest, -smallest), (largest, -largest), (0, 0)]
-    yield _cases("edge", "zeros, negatives that round to 0, subnormals, the largest float32", pairs, "D-olive-17")
+    yield _cases("zeros, negatives that round to 0, subnormals, the largest float32", pairs, "D-olive-17")
     if fmt.far and fmt.outlier and fmt.width == 4:  # `far` itself has the code of the largest if its exponent wraps
         top = fmt.outlier.largest
         why = "outliers beyond the largest that has a code: 2, 4 and 8 times it"
-        yield _cases("edge", why, [(2 * top, 1), (-1, -4 * top), (8 * top, -1)], "D-olive-11")
+        yield _cases(why, [(2 * top, 1), (-1, -4 * top), (8 * top, -1)], "D-olive-11")
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    fmt = _format(config)
+    drawn = words("ovp_encoder/random/value", seed, 2 * 256).reshape(-1, 2)
+    grid = prng.bell(drawn).astype(np.float32) * np.float32(1 / (1 << 17))  # within -1 .. 1, standard deviation 0.29
+    why = "bell-shaped, a standard deviation of a third of the largest normal value"
+    yield _cases(why, grid * np.float32(fmt.normal.largest))
+    yield _cases("bell-shaped, most pairs hold outliers", grid * np.float32(4 * fmt.boundary))
+
+
+def exhaustive(config: Config) -> Blocks:
+    fmt = _format(config)
+    if fmt.width == 4:
+        points = np.concatenate([-exact_points(fmt)[:0:-1], exact_points(fmt)])
+        pairs = np.stack(np.meshgrid(points, points, indexing="ij"), axis=-1).reshape(-1, 2)
+        yield _cases("every value, midpoint, threshold and end next to every other, of either sign", pairs)
+
+
+def _format(config: Config) -> Ovp:
+    """The pair format, the only kind that the unit takes."""
+    return cast(Ovp, formats.find(config["fmt"]) if isinstance(config["fmt"], str) else config["fmt"])
 
 
 def boundaries(fmt: Ovp) -> list[np.float32]:
@@ -92,13 +102,5 @@ def _points(fmt: Element, largest: int) -> list[float]:
     return [*magnitudes.tolist(), *((magnitudes[:-1] + magnitudes[1:]) / 2).tolist()]
 
 
-def _random(fmt: Ovp, seed: Seeds) -> Iterator[Cases]:
-    drawn = words("ovp_encoder/random/value", seed, 2 * 256).reshape(-1, 2)
-    grid = prng.bell(drawn).astype(np.float32) * np.float32(1 / (1 << 17))  # within -1 .. 1, standard deviation 0.29
-    why = "bell-shaped, a standard deviation of a third of the largest normal value"
-    yield _cases("random", why, grid * np.float32(fmt.normal.largest))
-    yield _cases("random", "bell-shaped, most pairs hold outliers", grid * np.float32(4 * fmt.boundary))
-
-
-def _cases(kind: Kind, why: str, values: Any, decision: str = "") -> Cases:
-    return Cases(kind, why, {"value": np.ascontiguousarray(values, np.float32).view(np.uint32)}, decision)
+def _cases(why: str, values: Any, decision: str = "") -> Block:
+    return why, {"value": np.ascontiguousarray(values, np.float32).view(np.uint32)}, decision

@@ -97,7 +97,7 @@ def _sign_of_zero(old: OvpEncoder, self: OvpEncoder, v: float) -> int:
     return code if code or v >= 0 else self.format.normal.identifier
 
 
-_device = partial(overriding, OvpEncoder)
+_device = overriding(OvpEncoder)
 VARIANTS: tuple[Variant, ...] = (
     _format("D-olive-1", "the left element is in the high half", "left", lambda fmt: "high"),
     _format("D-olive-3", "the threshold is the largest normal value", "threshold", lambda fmt: fmt.normal.largest),
@@ -115,20 +115,19 @@ VARIANTS: tuple[Variant, ...] = (
     _format("D-olive-46", "outliers beyond the largest become 0", "far", lambda fmt: float(fmt.outlier.largest)),
     _format("D-olive-46", "no outlier is too far", "far", lambda fmt: None),
     _device(
-        "D-olive-2", "a negative value is never an outlier", is_outlier=lambda old, self, v: old.is_outlier(v) and v > 0
+        "D-olive-2: a negative value is never an outlier", is_outlier=lambda old, self, v: old.is_outlier(v) and v > 0
     ),
-    _device("D-olive-5", "the left one of two outliers of equal magnitude is stored", kind_of=_left_on_tie),
-    _device("D-olive-6", "two outliers are compared after rounding", kind_of=_rounded_first),
-    _device("D-olive-7", "ties of normal values round away from 0", normal_code=_normal_ties),
-    _device("D-olive-8", "ties of outliers round away from 0", outlier_code=_outlier_ties),
-    _device("D-olive-9", "a normal value beyond the largest keeps its low bits", normal_code=_not_clamped),
+    _device("D-olive-5: the left one of two outliers of equal magnitude is stored", kind_of=_left_on_tie),
+    _device("D-olive-6: two outliers are compared after rounding", kind_of=_rounded_first),
+    _device("D-olive-7: ties of normal values round away from 0", normal_code=_normal_ties),
+    _device("D-olive-8: ties of outliers round away from 0", outlier_code=_outlier_ties),
+    _device("D-olive-9: a normal value beyond the largest keeps its low bits", normal_code=_not_clamped),
     _device(
-        "D-olive-10",
-        "an outlier below the smallest gets the reserved code",
+        "D-olive-10: an outlier below the smallest gets the reserved code",
         outlier_code=lambda old, self, v: 0 if abs(v) < self._outlier.smallest else old.outlier_code(v),
     ),
-    _device("D-olive-11", "the exponent of an outlier beyond the largest wraps", outlier_code=_wrapped_outlier),
-    _device("D-olive-15", "a mantissa that rounds up does not carry", outlier_code=_no_carry),
-    _device("D-olive-17", "a negative value that rounds to 0 keeps its sign", normal_code=_sign_of_zero),
+    _device("D-olive-11: the exponent of an outlier beyond the largest wraps", outlier_code=_wrapped_outlier),
+    _device("D-olive-15: a mantissa that rounds up does not carry", outlier_code=_no_carry),
+    _device("D-olive-17: a negative value that rounds to 0 keeps its sign", normal_code=_sign_of_zero),
 )
 UNOBSERVABLE = {"D-olive-47": "The port rejects NaN and infinity, so no row of a stimulus has them."}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.kllm.functional import cases as functional_cases
+from refemu.units.kllm import functional
 from refemu.units.kllm.kllm_chip import UNIT
 from refemu.units.unit import Config
 
@@ -56,7 +56,7 @@ def test_outputs_are_the_arguments_of_functional(pops: int, kind: str) -> None:
     config = Config(**{**UNIT.configs["softmax"], "pops": pops})
     own = Config(op="softmax", t=config["n"], softmax=config["softmax"])
     blocks = {block.why: block for block in UNIT.cases(config, kind, 0)}  # type: ignore[arg-type]
-    for block in functional_cases.cases(own, kind, 0):  # type: ignore[arg-type]
+    for block in functional.UNIT.cases(own, kind, 0):  # type: ignore[arg-type]
         x, result = block.inputs["x"], UNIT.evaluate(config, blocks[f"{block.why} (outputs)"].inputs)
         assert np.array_equal(result.y, np.where(x == 0x8000, 0, x))
         assert np.array_equal(result.overflow, x == 0xFC00)

@@ -2,6 +2,6 @@
 
 from refemu.units.leankv.layer_step.cases.history import History, Prompt
 from refemu.units.leankv.layer_step.cases.several import Batch
-from refemu.units.leankv.layer_step.cases.single import cases, closes, legal
+from refemu.units.leankv.layer_step.cases.single import closes, edge, legal, paper, random
 
-__all__ = ["Batch", "History", "Prompt", "cases", "closes", "legal"]
+__all__ = ["Batch", "History", "Prompt", "closes", "edge", "legal", "paper", "random"]

@@ -3,13 +3,14 @@
 Paper: [leankv §4, §5.3].
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16, prng
+from refemu.arith import prng
+from refemu.units.stimuli import patterns16, patterns32
 
 LOAD, ADMIT, STEP, FINISH = range(4)
 NONE, HIGH, LOW = range(3)  # values of the port `section`
@@ -75,7 +76,7 @@ class History:
         """fp16 words of `count` vectors, features in multiples of scale / 8, or / 64 if fresh, up to 2 * scale."""
         half = 128 if self.fresh else 16
         values = (self.words(count * self.size) % (2 * half + 1) - half) / (half // 2) * scale
-        return fp16.bits(fp16.to_f16(values)).astype(np.int64)
+        return patterns16(values)
 
     def mantissas(self, count: int, exponent: int, mask: int = 0x3FF) -> np.ndarray:
         """fp16 words of `count` vectors, every sign and mantissa, magnitudes from 2**(exponent - 3) up.
@@ -123,7 +124,7 @@ class History:
                 each = self.words(self.kv_heads) % 32767 + 1
                 if self.tied:
                     each = self.each(16384 if position == prompt.high[0] else 8192)
-                score = (count * each / 32768).astype(np.float32).view(np.uint32).astype(np.int64)
+                score = patterns32(count * each / 32768)
                 if self.rough:  # every mantissa, from 2**-3 up
                     low, high = self.words(self.kv_heads), self.words(self.kv_heads)
                     score = low | (high & 0x7F) << 16 | (124 + (high >> 7) % 16) << 23
@@ -143,8 +144,14 @@ class History:
         vectors, count = self.tokens(), self.kv_heads * self.queries
         bits = 0x3FF if self.fresh else COARSE
         vectors["q"] = self.vectors(count, 0.5) if self.rough is None else self.mantissas(count, -self.rough[0], bits)
-        words = np.array(pair, np.float32).view(np.uint32).astype(np.int64)
+        words = patterns32(pair)
         self.event(STEP, thresholds=words, **vectors)
+
+    def run(self, prompt: Prompt, thresholds: Iterable[Thresholds]) -> None:
+        """A prompt, then a step for every pair of thresholds."""
+        self.prompt(prompt)
+        for pair in thresholds:
+            self.step(pair)
 
     def inputs(self) -> dict[str, np.ndarray]:
         """Words at every port, (1, events) and lanes."""

@@ -1,11 +1,10 @@
 """Golden cases of layer_step with several requests: they come, grow and end at different times. [leankv §5.3, §6.1]"""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16
 from refemu.units.leankv.layer_step.cases.history import (
     ADMIT,
     EVERYTHING,
@@ -23,7 +22,8 @@ from refemu.units.leankv.layer_step.cases.history import (
     Prompt,
     Thresholds,
 )
-from refemu.units.unit import Cases, Config, Kind
+from refemu.units.stimuli import Blocks, patterns16, patterns32
+from refemu.units.unit import Config
 
 #: prompts whose two sections need a page more than the prompt had, where a page has two tokens
 LACKING = (Prompt(4, (3, 2, 1), (0,)), Prompt(2, (1,), (0,)), Prompt(6, (5, 4, 3, 2, 1), (0,)))
@@ -37,20 +37,22 @@ ORDERS = (
 TURNS = 9  #: requests after which the list of free pages has come around, in other orders than it began
 
 
-def several_requests(config: Config, kind: Kind) -> Iterator[Cases]:
-    """Cases of one kind; a configuration has at least three requests and two precisions."""
-    if kind == "paper":
-        why = "[leankv §5.3] two requests begin in one call, a third one joins them, and a step serves all or some"
-        yield Cases(kind, why, _joining(config), "D-leankv-75")
-    if kind == "edge":
-        why = "prompts of one call that lack pages at their release: their regions follow each other"
-        yield Cases(kind, why, _lacking(config), "D-leankv-75")
-        why = "requests end and begin in turn while others generate, so that their pages mix in the list"
-        yield Cases(kind, why, _mixed(config), "D-leankv-38")
-        why = "requests of different lengths with all bits of records: pages of other warps, sums of other threads"
-        yield Cases(kind, why, _rough(config), "D-leankv-56")
-        why = "values that a sum loses singly, but not in pairs, in accumulators of other warps and rows"
-        yield Cases(kind, why, _ordered(config), "D-leankv-56")
+def joining(config: Config) -> Blocks:
+    """Requests that begin at different times; a configuration has at least three requests and two precisions."""
+    why = "[leankv §5.3] two requests begin in one call, a third one joins them, and a step serves all or some"
+    yield why, _joining(config), "D-leankv-75"
+
+
+def several_requests(config: Config) -> Blocks:
+    """Edge cases of a configuration with at least three requests and two precisions."""
+    why = "prompts of one call that lack pages at their release: their regions follow each other"
+    yield why, _lacking(config), "D-leankv-75"
+    why = "requests end and begin in turn while others generate, so that their pages mix in the list"
+    yield why, _mixed(config), "D-leankv-38"
+    why = "requests of different lengths with all bits of records: pages of other warps, sums of other threads"
+    yield why, _rough(config), "D-leankv-56"
+    why = "values that a sum loses singly, but not in pairs, in accumulators of other warps and rows"
+    yield why, _ordered(config), "D-leankv-56"
 
 
 class Batch(History):
@@ -71,7 +73,7 @@ class Batch(History):
                     section[name], position[name] = kept[number]
                     count[name] = prompt.tokens - 1 - position[name]
             each = self.words(self.kv_heads) % 32767 + 1
-            score = (self.spread(count) * each / 32768).astype(np.float32).view(np.uint32).astype(np.int64)
+            score = patterns32(self.spread(count) * each / 32768)
             places = {"section": self.spread(section), "position": self.spread(position)}
             self.event(LOAD, score=score, **places, **self.tokens())
 
@@ -152,7 +154,7 @@ def _ordered(config: Config) -> dict[str, np.ndarray]:
     batch = Batch(config, 24, 2)
     batch.admit({name: Prompt(len(values), tuple(range(len(values)))) for name, values in enumerate(ORDERS)})
     for row, values in zip(batch.rows[1:], np.array(ORDERS).T, strict=True):
-        words = fp16.bits(fp16.to_f16(values)).astype(np.int64)
+        words = patterns16(values)
         row["value"] = np.repeat(words, batch.kv_heads // batch.requests * batch.size)
     for _ in range(2):
         batch.step_of(range(batch.requests), NOTHING)

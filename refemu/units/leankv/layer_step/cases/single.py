@@ -3,13 +3,12 @@
 Every head of every request gets the history of a single head; `several` has requests that differ. [leankv §5.3]
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16
-from refemu.units import Cases, Config, Kind, find
+from refemu.units import Config, find
 from refemu.units.leankv.layer_step.cases.history import (
     ADMIT,
     COARSE,
@@ -28,8 +27,8 @@ from refemu.units.leankv.layer_step.cases.history import (
     Prompt,
     Thresholds,
 )
-from refemu.units.leankv.layer_step.cases.several import legal_requests, several_requests
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.leankv.layer_step.cases.several import joining, legal_requests, several_requests
+from refemu.units.stimuli import Blocks, Inputs, Seeds, finite, joined, patterns16, patterns32, random_inputs
 
 ONE = 0x3F80_0000  #: pattern of 1.0
 #: thresholds of the steps of the longest history: W, A1, A2, B2, B1, A3, C of layer_step-head
@@ -77,95 +76,75 @@ FULL = 6  #: number of full prompts of several heads
 MOVE = (0.5, 1.0)  #: thresholds of their last step: a head moves its oldest token of the window, or drops it
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    two, most = config["low"] is not None, int(config["max_len"])
+def paper(config: Config) -> Blocks:
+    most = int(config["max_len"])
+    if config.get("requests", 1) > 1:
+        yield from joining(config)
+    thresholds = CHOICES if most >= 5 + len(CHOICES) else (NOTHING, KEEP_LOW, EVERYTHING)[: most - 5]
+    history = History(config, 1, 2, fresh=True)
+    history.run(Prompt(5, (4, 1), (0, 2) if config["low"] is not None else ()), thresholds)
+    why = "[leankv Algorithm 1] a prompt with high and low tokens, then steps that append, move and prune"
+    yield why, history.inputs(), "D-leankv-62"
+
+
+def edge(config: Config) -> Blocks:
+    two, most = config["low"] is not None, _most(config)
     several = config["kv_heads"] > 1  # long rows
     batch = config.get("requests", 1) > 1
     if batch:
-        yield from several_requests(config, kind)
-    if kind == "paper":
-        why = "[leankv Algorithm 1] a prompt with high and low tokens, then steps that append, move and prune"
-        thresholds = CHOICES if most >= 5 + len(CHOICES) else (NOTHING, KEEP_LOW, EVERYTHING)[: most - 5]
-        yield _block(kind, why, config, Prompt(5, (4, 1), (0, 2) if two else ()), thresholds, 2, 1, "D-leankv-62")
-    if kind == "edge":
-        why = "the oldest token of the window at the limits of both thresholds; then all pages are recycled"
-        prompt = Prompt(4, (2,), (1,) if two else ()) if several else Prompt(6, (4, 5), (0, 1, 2, 3) if two else ())
-        limits = [EVERYTHING, NOTHING, KEEP_LOW][: most - prompt.tokens]
-        yield _block(kind, why, config, prompt, limits, 2, 2, "D-leankv-63", finish=True)
-    if kind == "edge" and not several:
+        yield from several_requests(config)
+    why = "the oldest token of the window at the limits of both thresholds; then all pages are recycled"
+    prompt = Prompt(4, (2,), (1,) if two else ()) if several else Prompt(6, (4, 5), (0, 1, 2, 3) if two else ())
+    limits = History(config, 2, 2)
+    limits.run(prompt, (EVERYTHING, NOTHING, KEEP_LOW)[: int(config["max_len"]) - prompt.tokens])
+    limits.event(FINISH)
+    yield why, limits.inputs(), "D-leankv-63"
+    if not several:
         why = "the oldest token of the window stays; the oldest token with half of its score is dropped"
-        tied = Prompt(6, (3, 1, 0), (2,)) if two else Prompt(6, (3, 2, 1, 0))
-        pair = (0.1, 0.25) if two else (0.25, 0.25)
-        yield _block(kind, why, config, tied, (pair, NOTHING, NOTHING), 3, 4, "D-leankv-28", tied=True)
-    if kind == "edge":
-        for number, (tokens, high, low, key, value) in enumerate(ROUGH):
-            if tokens >= _most(config):
-                continue
+        tied = History(config, 4, 3, tied=True)
+        prompt = Prompt(6, (3, 1, 0), (2,)) if two else Prompt(6, (3, 2, 1, 0))
+        tied.run(prompt, ((0.1 if two else 0.25, 0.25), NOTHING, NOTHING))
+        yield why, tied.inputs(), "D-leankv-28"
+    for number, (tokens, high, low, key, value) in enumerate(ROUGH):
+        if tokens < most:
             why = f"all bits of records and outputs: keys of 2**{key}, values of 2**{value}, every mantissa"
             rough = History(config, SEED + number, 2, rough=(key, value), fresh=tokens > 3)
-            rough.prompt(Prompt(tokens, high, low if two else ()))
-            for pair in MOVES[: _most(config) - tokens] if tokens < 9 else (KEEP_LOW,) * 3:
-                rough.step(pair)
-            yield Cases(kind, why, rough.inputs(), "D-leankv-25")
-        most_high = _most(config) - 2
-        for tokens in sorted({3, 4, *range(most_high - 2, most_high + 1)} if not batch else {most_high}):
-            why = f"{tokens} high tokens and two more: higher slots, and pages of every number"
-            full = History(config, SEED + 8 + tokens, 2, rough=(-1, 1), fresh=True)
-            full.prompt(Prompt(tokens, tuple(range(tokens))))
-            for pair in (NOTHING, NOTHING, KEEP_LOW)[: most_high + 2 - tokens]:
-                full.step(pair)
-            yield Cases(kind, why, full.inputs(), "D-leankv-34")
-        if several:
-            why = "neighbouring heads decide differently, which distinguishes lanes"
-            yield Cases(kind, why, _apart(config), "D-leankv-28")
-        why = "scales halfway between two words, and a single token with such outputs: they round to even"
-        yield Cases(kind, why, _ties(config), "D-leankv-5")
-    if kind == "edge":
-        why = "requests in sequence, so that pages come back; shares equal to a threshold"
-        yield Cases(kind, why, _requests(config), "D-leankv-27")
-        if config["head_size"] <= SMALL_HEAD and not batch:
-            why = "requests that grow page by page and finish, so that every recycled page is taken again by a step"
-            yield Cases(kind, why, _wrapped(config), "D-leankv-38")
-        why = "five high pages: values that a sum loses singly, but not in pairs"
-        yield Cases(kind, why, _five_pages(config), "D-leankv-56")
-    if kind == "edge" and several and not batch:
+            moves = MOVES[: most - tokens] if tokens < 9 else (KEEP_LOW,) * 3
+            rough.run(Prompt(tokens, high, low if two else ()), moves)
+            yield why, rough.inputs(), "D-leankv-25"
+    for tokens in [most - 2] if batch else sorted({3, 4, *range(most - 4, most - 1)}):
+        why = f"{tokens} high tokens and two more: higher slots, and pages of every number"
+        full = History(config, SEED + 8 + tokens, 2, rough=(-1, 1), fresh=True)
+        full.run(Prompt(tokens, tuple(range(tokens))), (NOTHING, NOTHING, KEEP_LOW)[: most - tokens])
+        yield why, full.inputs(), "D-leankv-34"
+    if several:
+        yield "neighbouring heads decide differently, which distinguishes lanes", _apart(config), "D-leankv-28"
+    why = "scales halfway between two words, and a single token with such outputs: they round to even"
+    yield why, _ties(config), "D-leankv-5"
+    yield "requests in sequence, so that pages come back; shares equal to a threshold", _requests(config), "D-leankv-27"
+    if config["head_size"] <= SMALL_HEAD and not batch:
+        why = "requests that grow page by page and finish, so that every recycled page is taken again by a step"
+        yield why, _wrapped(config), "D-leankv-38"
+    yield "five high pages: values that a sum loses singly, but not in pairs", _five_pages(config), "D-leankv-56"
+    count = most - 1
+    if several and not batch:
+        low_last = _one_by_one(config, FULL, 40, Prompt(count, tuple(range(1, count)), (0,)), MOVE)
         why = "full requests whose last token is low; heads move tokens to different low slots"
-        yield Cases(kind, why, _full(config), "D-leankv-34")
-    elif kind == "edge" and not several:
+        yield why, low_last, "D-leankv-34"
+    if not several:
         why = "prompts that fill all pages with high tokens: scores and probabilities of the last slots"
-        yield Cases(kind, why, _many(config), "D-leankv-34")
-        if two:
-            why = "requests that recycle pages of both precisions, which later steps take in the order of the heads"
-            yield Cases(kind, why, _both(config), "D-leankv-38")
-    if kind == "random":
-        stream, events = ("layer_step", 32) if several else ("head_step", 24)
-        drawn = random_inputs(stream, find("layer_step").ports(config).inputs, (1, events), seed)
-        drawn["q"] &= drawn["q"].dtype.type(0xFC00 | COARSE)
-        why = "any history that requests can have" if "members" in drawn else "any history that a request can have"
-        yield Cases(kind, why, legal(config, drawn))
+        yield why, _one_by_one(config, MANY, 16, Prompt(count, tuple(range(count)))), "D-leankv-34"
+    if two and not several:
+        why = "requests that recycle pages of both precisions, which later steps take in the order of the heads"
+        yield why, _both(config), "D-leankv-38"
 
 
-def _block(
-    kind: Kind,
-    why: str,
-    config: Config,
-    prompt: Prompt,
-    thresholds: Sequence[Thresholds],
-    window: int,
-    seed: int,
-    decision: str = "",
-    finish: bool = False,
-    tied: bool = False,
-) -> Cases:
-    """One case: the prompt, then a step for every pair of thresholds."""
-    history = History(config, seed, window, tied, fresh=kind == "paper")
-    history.prompt(prompt)
-    for pair in thresholds:
-        history.step(pair)
-    if finish:
-        history.event(FINISH)
-    return Cases(kind, why, history.inputs(), decision)
+def random(config: Config, seed: Seeds) -> Blocks:
+    stream, events = ("layer_step", 32) if config["kv_heads"] > 1 else ("head_step", 24)
+    drawn = random_inputs(stream, find("layer_step").ports(config).inputs, (1, events), seed)
+    drawn["q"] &= drawn["q"].dtype.type(0xFC00 | COARSE)
+    why = "any history that requests can have" if "members" in drawn else "any history that a request can have"
+    yield why, legal(config, drawn)
 
 
 def _apart(config: Config) -> dict[str, np.ndarray]:
@@ -175,7 +154,7 @@ def _apart(config: Config) -> dict[str, np.ndarray]:
     for number, row in enumerate(history.rows[1:]):
         counts = (1, 3, 1)[number]  # queries summed in a score
         scores = [counts * APART[head % 3][number] for head in range(history.kv_heads)]
-        row["score"] = np.array(scores, np.float32).view(np.uint32).astype(np.int64)
+        row["score"] = patterns32(scores)
     for pair in (DIFFERENT, NOTHING, KEEP_LOW, KEEP_LOW):
         history.step(pair)
     return history.inputs()
@@ -186,7 +165,7 @@ def _ties(config: Config) -> dict[str, np.ndarray]:
     history = History(config, 8, 1, fresh=True)
     history.event(ADMIT, prompt=1, keep_high=history.each(1))
     for number, (least, most) in enumerate(TIES):
-        ramp = fp16.bits(fp16.to_f16(np.linspace(least, most, 16))).astype(np.int64)
+        ramp = patterns16(np.linspace(least, most, 16))
         vectors = np.tile(ramp, history.kv_heads * history.size // 16)
         if number == 0:
             history.event(LOAD, section=history.each(HIGH), key=vectors, value=vectors)
@@ -224,9 +203,7 @@ def _both(config: Config) -> dict[str, np.ndarray]:
     """Requests with a high and a low page; the third takes those of the first."""
     history = History(config, 5, 2)
     for _ in range(3):
-        history.prompt(Prompt(4, (0,), (1,)))
-        history.step(NOTHING)
-        history.step(NOTHING)
+        history.run(Prompt(4, (0,), (1,)), (NOTHING, NOTHING))
         history.event(FINISH)
     return history.inputs()
 
@@ -240,7 +217,7 @@ def _wrapped(config: Config) -> dict[str, np.ndarray]:
         for step in range(most - tokens):
             history.step(KEEP_LOW if turn % 3 == 1 else (NOTHING, KEEP_LOW)[(step + turn // 2) % 2])
         history.event(FINISH)
-    held = find("layer_step").unit_class(**config).layouts.high.tokens
+    held = _device(config).layouts.high.tokens
     count = held * -(-3 // held)  # high tokens that fill their pages
     if history.kv_heads > 1 and config["low"] is not None and count + 2 <= most:
         _opposed(history, count)
@@ -254,7 +231,7 @@ def _opposed(history: "History", count: int) -> None:
     history.prompt(Prompt(tokens, positions))
     for row, position in zip(history.rows[-count:], positions, strict=True):
         weight = np.where((np.arange(history.kv_heads) % 2 == 0) & (position == tokens - 2), 0.01, 1.0)
-        row["score"] = (max(1, tokens - 1 - position) * weight).astype(np.float32).view(np.uint32).astype(np.int64)
+        row["score"] = patterns32(max(1, tokens - 1 - position) * weight)
     history.step((0.0, 0.5 / count))
 
 
@@ -274,22 +251,10 @@ def _five_pages(config: Config) -> dict[str, np.ndarray]:
     history.step(NOTHING)
     history.step(NOTHING)
     for row, value in zip(history.rows[1:], (LARGE, 0, -LARGE, *[0] * (LONG - 3), SMALL, SMALL), strict=True):
-        word = int(fp16.bits(fp16.to_f16(np.array(value))))
+        word = int(patterns16(value))
         row["value"] = np.tile([word, 0], history.kv_heads * history.size // 2)
         row["q"] = row["q"] * 0
     return history.inputs()
-
-
-def _many(config: Config) -> dict[str, np.ndarray]:
-    """Prompts of one length, each with different vectors and scores, and a step after each."""
-    count = _most(config) - 1
-    return _one_by_one(config, MANY, 16, Prompt(count, tuple(range(count))))
-
-
-def _full(config: Config) -> dict[str, np.ndarray]:
-    """Such prompts with one low token; the last step moves tokens."""
-    tokens = _most(config) - 1
-    return _one_by_one(config, FULL, 40, Prompt(tokens, tuple(range(1, tokens)), (0,)), MOVE)
 
 
 def _one_by_one(
@@ -299,23 +264,20 @@ def _one_by_one(
     parts = []
     for number in range(count):
         history = History(config, SEED + first + number, 2, rough=(1, 1), fresh=number in ALONE or number == count - 1)
-        history.prompt(prompt)
-        history.step(last if number == count - 1 else NOTHING)
+        history.run(prompt, [last if number == count - 1 else NOTHING])
         parts.append(history.inputs())
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return joined(parts)
 
 
-def closes(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
+def closes(config: Config, inputs: Inputs, result: Any) -> np.ndarray:
     """Generation steps: a request is loaded before them, event by event."""
     return np.asarray(inputs["op"] == STEP)
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` of devices, (..., events), as histories of valid requests; vectors finite."""
     changed = {name: np.array(array) for name, array in inputs.items()}
-    for name in ("key", "value", "q"):
-        x = changed[name]
-        changed[name] = np.where(x & 0x7C00 == 0x7C00, x ^ 0x4000, x).astype(x.dtype)
+    changed |= {name: finite(changed[name]) for name in ("key", "value", "q")}
     words = changed["thresholds"].astype(np.int64)
     if config.get("policy", "algorithm1") == "algorithm1":
         words = np.where(words > ONE, words % (ONE + 1), words)
@@ -334,8 +296,12 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return {name: rows[name].reshape(array.shape) for name, array in changed.items()}
 
 
+def _device(config: Mapping[str, Any]) -> Any:
+    return find("layer_step").unit_class(**config)
+
+
 def _most(config: Mapping[str, Any]) -> int:
     """Tokens of a request that fits for any decisions of its heads; 0 if none is sure to."""
-    shape = find("layer_step").unit_class(**config).shape
+    shape = _device(config).shape
     pages = min(shape.pages // shape.entries, shape.length) - 1 - shape.reserve - (not shape.lazy_pages)
     return max(min(shape.max_len, pages * shape.high_tokens), 0)
