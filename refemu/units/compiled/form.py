@@ -135,15 +135,15 @@ class Form:
         return module
 
     def constants_of(self, device: Any) -> tuple[Any, ...]:
-        """Constants of a device for `loop`; 0 for None, if the text asks for None. Raises Refused for other values."""
+        """Constants of a device for `loop`; raises Refused for values that are none."""
         return tuple(self._constant(device, path) for path in self.lifted.constants.values())
 
-    def _constant(self, device: Any, path: Sequence[Any]) -> Any:
+    def _constant(self, device: Any, path: Sequence[str]) -> Any:
         try:
             value = attribute(device, path)
         except (AttributeError, AssertionError):
             raise Refused(f"{device.name}: self.{'.'.join(path)} is missing") from None
-        known = 0 if value is None else constant(value)
+        known = constant(value)
         if known is None:
             raise Refused(f"{device.name}: self.{'.'.join(path)} is {value!r}, which no compiled form takes")
         return known

@@ -6,7 +6,6 @@ a tuple of registers; vectors are written into their arrays. A line without a co
 
 import ast
 import builtins
-import copy
 import functools
 import inspect
 import math
@@ -28,34 +27,11 @@ from refemu.units.ports import Port
 from refemu.units.stepping import Stepped
 
 BUILTINS = (
-    "abs",
-    "all",
-    "any",
-    "bool",
-    "enumerate",
-    "float",
-    "int",
-    "len",
-    "max",
-    "min",
-    "range",
-    "sum",
-    "tuple",
-    "zip",
+    *("abs", "all", "any", "bool", "enumerate", "float", "int", "len", "max", "min", "range", "sum", "tuple", "zip"),
 )
 STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr, ast.Pass)
 EXPRESSIONS = (
-    *(
-        ast.Attribute,
-        ast.BinOp,
-        ast.BoolOp,
-        ast.Call,
-        ast.Compare,
-        ast.IfExp,
-        ast.List,
-        ast.ListComp,
-        ast.Name,
-    ),
+    *(ast.Attribute, ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.IfExp, ast.List, ast.ListComp, ast.Name),
     *(ast.Starred, ast.Subscript, ast.Tuple, ast.UnaryOp),
 )
 NUMBERS = (int, bool, float)
@@ -87,23 +63,14 @@ def constant(value: Any) -> Any:
     return None
 
 
-ABSENT = "is None"  #: last element of the path of a constant that says whether the value before it is None
-
-
 def unique(function: FunctionType, name: str) -> str:
     """A unique name for a name in the module of a function."""
     return f"{function.__module__}.{name}".replace(".", "_")
 
 
-def attribute(device: object, path: Sequence[Any]) -> Any:
-    """The value at a path of attributes, or whether it is None, or of a type."""
-    for name in path:
-        if name == ABSENT:
-            return device is None
-        if isinstance(name, type):
-            return isinstance(device, name)
-        device = getattr(device, name)
-    return device
+def attribute(device: object, path: Sequence[str]) -> Any:
+    """The value at a path of attributes."""
+    return functools.reduce(getattr, path, device)
 
 
 @dataclass
@@ -114,8 +81,7 @@ class Lifted:
     registers: Sequence[Port]  #: outputs and registers
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)  #: names that the functions use in their modules
-    constants: dict[str, tuple[Any, ...]] = field(default_factory=dict)  #: name -> path from the device
-    keys: dict[str, list[str]] = field(default_factory=dict)  #: keys of the dicts that functions return
+    constants: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: name -> path from the device
     read: set[str] = field(default_factory=set)  #: registers and latched inputs that events read, or do not change
 
     def method(self, name: str, path: tuple[str, ...] = (), event: str = "") -> str:
@@ -130,31 +96,15 @@ class Lifted:
         """Lift a function of a module; return its name."""
         return self._lift(unique(function, function.__name__), function, None, "")
 
-    def changes(self, name: str, function: FunctionType, path: tuple[str, ...] | None) -> list[str]:
-        """Lift a function that returns a dict so that it returns the values; return the keys."""
-        if name not in self.keys:
-            self.keys[name] = []
-            self._lift(name, function, path, "", self.keys[name])
-        return self.keys[name]
-
-    def _lift(
-        self,
-        name: str,
-        function: FunctionType,
-        path: tuple[str, ...] | None,
-        event: str,
-        keys: list[str] | None = None,
-    ) -> str:
-        name = name if keys is not None else f"{event}_{name}" if event else f"of_{name}"
+    def _lift(self, name: str, function: FunctionType, path: tuple[str, ...] | None, event: str) -> str:
+        name = f"{event}_{name}" if event else f"of_{name}"
         if name not in self.functions:
             lines, first = inspect.getsourcelines(function)
             (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
             assert isinstance(tree, ast.FunctionDef)
             self.functions[name] = tree  # before its text, which may call it
             place = f"{inspect.getsourcefile(function)}", first - 1
-            text = _Text(self, function, path, tree, place)
-            text.keys = keys
-            text.rewrite(name, event)
+            _Text(self, function, path, tree, place).rewrite(name, event)
         return name
 
 
@@ -175,7 +125,6 @@ class _Text(ast.NodeTransformer):
         self.stored, self.locals = stored, {*stored, *(each.arg for each in arguments)}
         self.event, self.changes = "", dict[str, dict[str, ast.expr]]()
         self.kept: set[str] = set()  # texts of values of changes, already rewritten
-        self.keys: list[str] | None = None  # keys of the dict that the function returns, if it returns their values
         self.states = {"self.state"}  # texts that denote the State
         self.records: dict[str, tuple[Any, list[str]]] = {}  # lists of tuples: their type, and a list for each part
         self.before: list[ast.stmt] = []  # statements needed before the present one
@@ -345,8 +294,6 @@ class _Text(ast.NodeTransformer):
         """Names and values of a dict of changes."""
         if isinstance(node, ast.Name) and node.id in self.changes:
             return dict(self.changes[node.id])
-        if isinstance(node, ast.Call):
-            return self._answer(node)
         if not isinstance(node, ast.Dict):
             self.refuse(node, "this way to say what changes")
         pairs: dict[str, ast.expr] = {}
@@ -359,32 +306,7 @@ class _Text(ast.NodeTransformer):
                 self.refuse(key, "a computed name of a change")
         return pairs
 
-    def _answer(self, node: ast.Call) -> dict[str, ast.expr]:
-        """Changes that another function returns; lift it to return the values of its dict."""
-        root, *names = self._path(node.func)
-        of_self = root == "self" and self.path is not None
-        function: Any = self._function(node)
-        path = (*(self.path or ()), *names[:-1]) if of_self else None
-        if not isinstance(function, FunctionType):
-            self.refuse(node, "this way to say what changes")
-        name = "_".join(["changes", *(path or [unique(function, "")]), function.__name__])
-        keys = self.lifted.changes(name, function, path)
-        if not keys:
-            self.refuse(node, "this way to say what changes")
-        values = self.fresh("changes")
-        called = self._called(name, node if of_self else self._in_order(node, function), method=of_self)
-        self.before.append(ast.Assign([ast.Name(values, ast.Store())], called))
-        self.kept.update(f"{values}[{place}]" for place in range(len(keys)))
-        return {key: ast.parse(f"{values}[{place}]", mode="eval").body for place, key in enumerate(keys)}
-
     def visit_Return(self, node: ast.Return) -> Any:
-        if self.keys is not None and node.value is not None:
-            pairs = self._pairs(node.value)
-            if self.keys and self.keys != list(pairs):
-                self.refuse(node, "other names of changes than before")
-            self.keys[:] = pairs
-            values = [value if ast.unparse(value) in self.kept else self.visit(value) for value in pairs.values()]
-            return ast.Return(ast.Tuple(values, ast.Load()))
         if not self.event or node.value is None:
             return self.generic_visit(node)
         call = node.value
@@ -503,9 +425,9 @@ class _Text(ast.NodeTransformer):
             self.refuse(node, type(value).__name__)
         return self._parameter(path)
 
-    def _parameter(self, path: tuple[Any, ...]) -> ast.expr:
+    def _parameter(self, path: tuple[str, ...]) -> ast.expr:
         """A constant of a device."""
-        name = "c_" + "_".join(getattr(part, "__name__", part).replace(" ", "_") for part in path)
+        name = "_".join(["c", *path])
         self.lifted.constants[name] = path
         return ast.Name(name, ast.Load())
 
@@ -522,19 +444,9 @@ class _Text(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):
             self.refuse(node, "an assignment to an element")
-        if isinstance(node.value, ast.Dict):
-            return self._chosen(node.value, node.slice)
         if isinstance(node.value, ast.Name) and node.value.id in self.records:
             return self._of_tuples(node.value.id, self.visit(node.slice))
         return super().generic_visit(node)  # type: ignore[return-value]
-
-    def _chosen(self, values: ast.Dict, key: ast.expr) -> ast.expr:
-        """Rewrite a lookup in a dict of all possible keys."""
-        *others, (_, last) = zip(values.keys, values.values, strict=True)
-        for known, value in reversed(others):
-            assert known is not None
-            last = ast.IfExp(ast.Compare(copy.deepcopy(key), [ast.Eq()], [known]), value, last)
-        return self.visit(last)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.func.id not in self.locals:
@@ -543,8 +455,6 @@ class _Text(ast.NodeTransformer):
             return _call("f_bit_length", self.visit(node.func.value))
         if isinstance(node.func, ast.Attribute) and node.func.attr == "count":
             return _call("f_count", self.visit(node.func.value), self.visit(node.args[0]))
-        if ast.unparse(node.func) == "isinstance":
-            return self._of_type(node)
         if (known := self._compiled(node.func)) is not None:
             return _call(NAMES[known], *map(self.visit, node.args))
         root, *names = self._path(node.func)
@@ -558,14 +468,6 @@ class _Text(ast.NodeTransformer):
         if not isinstance(called, FunctionType) or called.__module__.partition(".")[0] in sys.stdlib_module_names:
             self.refuse(node, "this call")  # a text of Python's library differs between its versions
         return self._called(self.lifted.function(called), self._in_order(node, called), method=False)
-
-    def _of_type(self, node: ast.Call) -> ast.expr:
-        """Whether a constant of a device is of a type."""
-        root, *names = self._path(node.args[0])
-        kind = attribute(self.function.__globals__.get(self._path(node.args[1])[0]), self._path(node.args[1])[1:])
-        if root != "self" or self.path is None or not isinstance(kind, type):
-            self.refuse(node, "this call")
-        return self._parameter((*self.path, *names, kind))
 
     def _compiled(self, node: ast.expr) -> Any:
         """A function with a compiled form; None for others."""
@@ -737,12 +639,6 @@ class _Text(ast.NodeTransformer):
             tests = [ast.Compare(node.left, [ast.Eq()], [each]) for each in node.comparators[0].elts]
             either = self.visit(ast.BoolOp(ast.Or(), list(tests)))
             return ast.UnaryOp(ast.Not(), either) if isinstance(node.ops[0], ast.NotIn) else either
-        if isinstance(node.ops[0], ast.Is | ast.IsNot) and ast.unparse(node.comparators[0]) == "None":
-            root, *names = self._path(node.left)
-            if root != "self" or self.path is None:
-                self.refuse(node, "None")
-            absent = self._parameter((*self.path, *names, ABSENT))
-            return absent if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), absent)
         return super().generic_visit(node)  # type: ignore[return-value]
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:

@@ -42,8 +42,8 @@ def at_reset(lanes, concat, positions, counters, macs, entries):
 def of_lane(registers, lane):
     """Registers of one lane."""
     r, slab, held, count, counted, reducing, work, scales, sums, overflow = registers
-    first, second = (r[lane], slab[lane], held[lane], count[lane], counted[lane]), (reducing[lane], work[lane])
-    return first + second + (scales[lane], sums[lane], overflow[lane])
+    work, scales, sums, overflow = work[lane], scales[lane], sums[lane], overflow[lane]
+    return r[lane], slab[lane], held[lane], count[lane], counted[lane], reducing[lane], work, scales, sums, overflow
 
 
 @callee
@@ -51,8 +51,9 @@ def lane_edge(options, p, inputs, registers, totals):
     """Advance an edge.
 
     options: b_bits (0 with integers), positions of a slab, inputs, whether counters have separate columns, merge edges.
-    p: scalar ports. inputs: a, b, valid of the slab; tile, words (3, macs) by `WORK`; product, words (2, macs) of the
-    sparse path; coded, uint8 (3, macs): a product exists, x is a centroid, w is a centroid. Returns the largest count.
+    p: scalar ports. inputs: a, b and valid of the slab, words (3, macs) of the tile by `WORK`, words (2, macs) of the
+    sparse path, and uint8 (3, macs), whether a product exists, x is a centroid and w is a centroid. Returns the largest
+    count of a register.
     """
     a, b, valid, tile, product, coded = inputs
     r, slab, held, count, counted, reducing, work, scales, sums, overflow = registers

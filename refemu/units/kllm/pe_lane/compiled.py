@@ -78,13 +78,14 @@ def _edges(options, scalars, inputs, traced, totals):  # type: ignore[no-untyped
     control, held, amount, count, counted, reducing, work, scales, sums, overflow = traced
     sizes = held.shape[2], amount.shape[1], count.shape[1], work.shape[2], count.shape[2]
     registers, peak = of_lane(at_reset(1, *sizes), 0), np.int64(0)
+    r, slab, amounts, counts, filled, read, words, pair, values, flags = registers
     for edge in range(scalars.shape[0]):
         taken = a[edge], b[edge], valid[edge], tile[edge], product[edge], coded[edge]
         peak = max(peak, lane_edge(options, scalars[edge], taken, registers, totals))
-        control[edge], held[edge], amount[edge], count[edge], counted[edge] = registers[:5]
-        reducing[edge], work[edge], scales[edge] = registers[5:8]
-        overflow[edge] = registers[9]
+        control[edge], held[edge], amount[edge] = r, slab, amounts
+        count[edge], counted[edge], reducing[edge] = counts, filled, read
+        work[edge], scales[edge], overflow[edge] = words, pair, flags
         for row in range(4):
             for j in range(sums.shape[2]):
-                sums[edge, row, j] = word(registers[8][row, j])
+                sums[edge, row, j] = word(values[row, j])
     return peak
