@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import exact, fp16
-from refemu.arith.checks import Refused, RefusedType, at, first_index
+from refemu.arith.checks import Refused, RefusedType, at
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset, Statistic
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 
@@ -86,14 +86,6 @@ class NoDivisor(Refused):
         """value: of the root. place: index of the vector, () for the only one."""
         super().__init__(f"index_norm: the divisor must be above 0, got {value}{at(place)}; set eps above 0")
         self.value = value
-
-
-def require_divisors(rms: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Reject roots (one axis) that are not above 0; shape: shape of the vectors, for the index in the message."""
-    bad = ~(rms > 0)
-    if bad.any():
-        first = first_index(bad)
-        raise NoDivisor(float(rms[first]), first_index(bad.reshape(shape)))
 
 
 def require_normed(a: Any) -> KMeansTensor:

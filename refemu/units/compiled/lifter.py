@@ -6,13 +6,11 @@ a tuple of registers; vectors are written into their arrays. A line without a co
 
 import ast
 import builtins
-import copy
 import functools
 import inspect
 import math
 import sys
 import textwrap
-import typing
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,34 +26,11 @@ from refemu.units.ports import Port
 from refemu.units.stepping import Stepped
 
 BUILTINS = (
-    "abs",
-    "all",
-    "any",
-    "bool",
-    "enumerate",
-    "float",
-    "int",
-    "len",
-    "max",
-    "min",
-    "range",
-    "sum",
-    "tuple",
-    "zip",
+    *("abs", "all", "any", "bool", "enumerate", "float", "int", "len", "max", "min", "range", "sum", "tuple", "zip"),
 )
 STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Expr, ast.Pass)
 EXPRESSIONS = (
-    *(
-        ast.Attribute,
-        ast.BinOp,
-        ast.BoolOp,
-        ast.Call,
-        ast.Compare,
-        ast.IfExp,
-        ast.List,
-        ast.ListComp,
-        ast.Name,
-    ),
+    *(ast.Attribute, ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.IfExp, ast.List, ast.ListComp, ast.Name),
     *(ast.Starred, ast.Subscript, ast.Tuple, ast.UnaryOp),
 )
 NUMBERS = (int, bool, float)
@@ -87,23 +62,14 @@ def constant(value: Any) -> Any:
     return None
 
 
-ABSENT = "is None"  #: last element of the path of a constant that says whether the value before it is None
-
-
 def unique(function: FunctionType, name: str) -> str:
     """A unique name for a name in the module of a function."""
     return f"{function.__module__}.{name}".replace(".", "_")
 
 
-def attribute(device: object, path: Sequence[Any]) -> Any:
-    """The value at a path of attributes, or whether it is None, or of a type."""
-    for name in path:
-        if name == ABSENT:
-            return device is None
-        if isinstance(name, type):
-            return isinstance(device, name)
-        device = getattr(device, name)
-    return device
+def attribute(device: object, path: Sequence[str]) -> Any:
+    """The value at a path of attributes."""
+    return functools.reduce(getattr, path, device)
 
 
 @dataclass
@@ -114,8 +80,7 @@ class Lifted:
     registers: Sequence[Port]  #: outputs and registers
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
     names: dict[str, Any] = field(default_factory=dict)  #: names that the functions use in their modules
-    constants: dict[str, tuple[Any, ...]] = field(default_factory=dict)  #: name -> path from the device
-    keys: dict[str, list[str]] = field(default_factory=dict)  #: keys of the dicts that functions return
+    constants: dict[str, tuple[str, ...]] = field(default_factory=dict)  #: name -> path from the device
     read: set[str] = field(default_factory=set)  #: registers and latched inputs that events read, or do not change
 
     def method(self, name: str, path: tuple[str, ...] = (), event: str = "") -> str:
@@ -130,31 +95,15 @@ class Lifted:
         """Lift a function of a module; return its name."""
         return self._lift(unique(function, function.__name__), function, None, "")
 
-    def changes(self, name: str, function: FunctionType, path: tuple[str, ...] | None) -> list[str]:
-        """Lift a function that returns a dict so that it returns the values; return the keys."""
-        if name not in self.keys:
-            self.keys[name] = []
-            self._lift(name, function, path, "", self.keys[name])
-        return self.keys[name]
-
-    def _lift(
-        self,
-        name: str,
-        function: FunctionType,
-        path: tuple[str, ...] | None,
-        event: str,
-        keys: list[str] | None = None,
-    ) -> str:
-        name = name if keys is not None else f"{event}_{name}" if event else f"of_{name}"
+    def _lift(self, name: str, function: FunctionType, path: tuple[str, ...] | None, event: str) -> str:
+        name = f"{event}_{name}" if event else f"of_{name}"
         if name not in self.functions:
             lines, first = inspect.getsourcelines(function)
             (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
             assert isinstance(tree, ast.FunctionDef)
             self.functions[name] = tree  # before its text, which may call it
             place = f"{inspect.getsourcefile(function)}", first - 1
-            text = _Text(self, function, path, tree, place)
-            text.keys = keys
-            text.rewrite(name, event)
+            _Text(self, function, path, tree, place).rewrite(name, event)
         return name
 
 
@@ -175,9 +124,8 @@ class _Text(ast.NodeTransformer):
         self.stored, self.locals = stored, {*stored, *(each.arg for each in arguments)}
         self.event, self.changes = "", dict[str, dict[str, ast.expr]]()
         self.kept: set[str] = set()  # texts of values of changes, already rewritten
-        self.keys: list[str] | None = None  # keys of the dict that the function returns, if it returns their values
         self.states = {"self.state"}  # texts that denote the State
-        self.records: dict[str, tuple[Any, list[str]]] = {}  # lists of tuples: their type, and a list for each part
+        self.records: dict[str, dict[str, str]] = {}  # lists of named tuples: name of the list of each part
         self.before: list[ast.stmt] = []  # statements needed before the present one
         self.count = 0
 
@@ -237,14 +185,8 @@ class _Text(ast.NodeTransformer):
         return super().generic_visit(node)
 
     def visit_For(self, node: ast.For) -> Any:
-        """Rewrite zip, enumerate and lists of tuples with indices, which is faster."""
+        """Rewrite zip and enumerate with indices, which is faster."""
         match node.iter, node.target:
-            case ast.Name(id=name), _ if name in self.records:
-                place = self.fresh("place")
-                self.locals.add(place)
-                part = ast.Assign([node.target], ast.parse(f"{name}[{place}]", mode="eval").body)
-                every = ast.parse(f"range(len({name}))", mode="eval").body
-                return self.generic_visit(ast.For(ast.Name(place, ast.Store()), every, [part, *node.body], node.orelse))
             case ast.Call(func=ast.Name(id="zip" as name), args=[*vectors_of], keywords=[equal]), ast.Tuple() as target:
                 if ast.unparse(equal) != "strict=True":
                     self.refuse(node, "a zip of several lengths")
@@ -255,10 +197,9 @@ class _Text(ast.NodeTransformer):
         if node.orelse:
             self.refuse(node, "for and else")
         place = self.fresh("place") if name == "zip" else ast.unparse(target.elts[0])
-        lists = [each.id if isinstance(each, ast.Name) and each.id in self.records else "" for each in vectors_of]
-        vectors = [name or self.fresh("vector") for name in lists]
+        vectors = [self.fresh("vector") for _ in vectors_of]
         pairs = zip(vectors, vectors_of, strict=True)
-        first = [ast.Assign([ast.Name(vector, ast.Store())], each) for vector, each in pairs if vector not in lists]
+        first = [ast.Assign([ast.Name(vector, ast.Store())], each) for vector, each in pairs]
         parts = zip(target.elts[name == "enumerate" :], vectors, strict=True)
         taken = [ast.parse(f"{ast.unparse(part)} = {vector}[{place}]").body[0] for part, vector in parts]
         self.locals |= {place, *vectors}
@@ -298,29 +239,21 @@ class _Text(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _tuples(self, node: ast.ListComp) -> Any:
-        """The type of the tuples of integers in a list of one call for each element; None for other lists."""
+        """The class of the named tuples of numbers in a list of one call for each element; None for other lists."""
         if not isinstance(node.elt, ast.Call):
             return None
         kind = _returned(self._function(node.elt))
-        return kind if _parts(kind) and all(each in NUMBERS for each in _parts(kind).values()) else None
+        return kind if hasattr(kind, "_fields") and set(kind.__annotations__.values()) <= set(NUMBERS) else None
 
     def _listed_tuples(self, name: str, node: ast.ListComp, kind: Any) -> list[ast.stmt]:
         """Rewrite a list of tuples as a list for each part."""
         record = self.fresh("record")
-        self.records[name] = kind, [f"{name}__{part}" for part in _parts(kind)]
+        parts = dict(kind.__annotations__)
+        self.records[name] = {part: f"{name}__{part}" for part in parts}
         needs, element = self._inside(node.elt)
         needs.append(ast.Assign([ast.Name(record, ast.Store())], element))
-        values = [ast.parse(f"{record}[{part}]", mode="eval").body for part in range(len(_parts(kind)))]
-        kinds = list(_parts(kind).values())
-        return self._lists(node, self.records[name][1], needs, values, kinds)
-
-    def _of_tuples(self, name: str, place: ast.expr) -> ast.expr:
-        """Rewrite an element of a list of tuples."""
-        kind, lists = self.records[name]
-        parts: list[ast.expr] = [ast.Subscript(ast.Name(each, ast.Load()), place, ast.Load()) for each in lists]
-        if not hasattr(kind, "_fields"):
-            return ast.Tuple(parts, ast.Load())
-        return ast.Call(ast.Name(self._class(kind), ast.Load()), parts, [])
+        values = [ast.parse(f"{record}[{place}]", mode="eval").body for place in range(len(parts))]
+        return self._lists(node, list(self.records[name].values()), needs, values, list(parts.values()))
 
     def _unpacked(self, target: ast.Tuple, row: ast.Subscript) -> list[ast.stmt]:
         """Unpack a row of a table, which numba cannot do."""
@@ -345,8 +278,6 @@ class _Text(ast.NodeTransformer):
         """Names and values of a dict of changes."""
         if isinstance(node, ast.Name) and node.id in self.changes:
             return dict(self.changes[node.id])
-        if isinstance(node, ast.Call):
-            return self._answer(node)
         if not isinstance(node, ast.Dict):
             self.refuse(node, "this way to say what changes")
         pairs: dict[str, ast.expr] = {}
@@ -359,41 +290,15 @@ class _Text(ast.NodeTransformer):
                 self.refuse(key, "a computed name of a change")
         return pairs
 
-    def _answer(self, node: ast.Call) -> dict[str, ast.expr]:
-        """Changes that another function returns; lift it to return the values of its dict."""
-        root, *names = self._path(node.func)
-        of_self = root == "self" and self.path is not None
-        function: Any = self._function(node)
-        path = (*(self.path or ()), *names[:-1]) if of_self else None
-        if not isinstance(function, FunctionType):
-            self.refuse(node, "this way to say what changes")
-        name = "_".join(["changes", *(path or [unique(function, "")]), function.__name__])
-        keys = self.lifted.changes(name, function, path)
-        if not keys:
-            self.refuse(node, "this way to say what changes")
-        values = self.fresh("changes")
-        called = self._called(name, node if of_self else self._in_order(node, function), method=of_self)
-        self.before.append(ast.Assign([ast.Name(values, ast.Store())], called))
-        self.kept.update(f"{values}[{place}]" for place in range(len(keys)))
-        return {key: ast.parse(f"{values}[{place}]", mode="eval").body for place, key in enumerate(keys)}
-
     def visit_Return(self, node: ast.Return) -> Any:
-        if self.keys is not None and node.value is not None:
-            pairs = self._pairs(node.value)
-            if self.keys and self.keys != list(pairs):
-                self.refuse(node, "other names of changes than before")
-            self.keys[:] = pairs
-            values = [value if ast.unparse(value) in self.kept else self.visit(value) for value in pairs.values()]
-            return ast.Return(ast.Tuple(values, ast.Load()))
         if not self.event or node.value is None:
             return self.generic_visit(node)
-        call = node.value
-        if isinstance(call, ast.Call) and (method := self._own_method(call.func)):
-            name = self.lifted.method(method, self.path or (), self.event)
-            answer = self._called(name, call)
-            answer.args.insert(2, ast.Name(PLACE, ast.Load()))
-            return ast.Return(answer)
-        return self._changed(self._pairs(call))
+        match node.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=method)) as call if self.path is not None:
+                answer = self._called(self.lifted.method(method, self.path, self.event), call)
+                answer.args.insert(2, ast.Name(PLACE, ast.Load()))
+                return ast.Return(answer)
+        return self._changed(self._pairs(node.value))
 
     def _changed(self, pairs: Mapping[str, ast.expr]) -> list[ast.stmt]:
         """Write vectors into their registers; return the event, the scalars and the counters."""
@@ -436,12 +341,9 @@ class _Text(ast.NodeTransformer):
         known = node.id in self.locals or node.id in BUILTINS or node.id in self.lifted.names
         if known or not isinstance(node.ctx, ast.Load):
             return node
-        return self._value(node, self._global(node))
-
-    def _global(self, node: ast.Name) -> Any:
         if node.id not in self.function.__globals__:
             self.refuse(node, "this name")
-        return self.function.__globals__[node.id]
+        return self._value(node, self.function.__globals__[node.id])
 
     def _value(self, node: ast.expr, value: Any) -> ast.expr:
         """A constant of a module."""
@@ -503,38 +405,19 @@ class _Text(ast.NodeTransformer):
             self.refuse(node, type(value).__name__)
         return self._parameter(path)
 
-    def _parameter(self, path: tuple[Any, ...]) -> ast.expr:
+    def _parameter(self, path: tuple[str, ...]) -> ast.expr:
         """A constant of a device."""
-        name = "c_" + "_".join(getattr(part, "__name__", part).replace(" ", "_") for part in path)
+        name = "_".join(["c", *path])
         self.lifted.constants[name] = path
         return ast.Name(name, ast.Load())
 
     def _context(self) -> list[ast.expr]:
         return [ast.Name(CONSTANTS, ast.Load()), ast.Name(STATE, ast.Load())]
 
-    def _own_method(self, function: ast.expr) -> str:
-        """Name of the called method of `self`; else ""."""
-        match function:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.path is not None:
-                return name
-        return ""
-
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):
             self.refuse(node, "an assignment to an element")
-        if isinstance(node.value, ast.Dict):
-            return self._chosen(node.value, node.slice)
-        if isinstance(node.value, ast.Name) and node.value.id in self.records:
-            return self._of_tuples(node.value.id, self.visit(node.slice))
         return super().generic_visit(node)  # type: ignore[return-value]
-
-    def _chosen(self, values: ast.Dict, key: ast.expr) -> ast.expr:
-        """Rewrite a lookup in a dict of all possible keys."""
-        *others, (_, last) = zip(values.keys, values.values, strict=True)
-        for known, value in reversed(others):
-            assert known is not None
-            last = ast.IfExp(ast.Compare(copy.deepcopy(key), [ast.Eq()], [known]), value, last)
-        return self.visit(last)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.func.id not in self.locals:
@@ -543,8 +426,6 @@ class _Text(ast.NodeTransformer):
             return _call("f_bit_length", self.visit(node.func.value))
         if isinstance(node.func, ast.Attribute) and node.func.attr == "count":
             return _call("f_count", self.visit(node.func.value), self.visit(node.args[0]))
-        if ast.unparse(node.func) == "isinstance":
-            return self._of_type(node)
         if (known := self._compiled(node.func)) is not None:
             return _call(NAMES[known], *map(self.visit, node.args))
         root, *names = self._path(node.func)
@@ -558,14 +439,6 @@ class _Text(ast.NodeTransformer):
         if not isinstance(called, FunctionType) or called.__module__.partition(".")[0] in sys.stdlib_module_names:
             self.refuse(node, "this call")  # a text of Python's library differs between its versions
         return self._called(self.lifted.function(called), self._in_order(node, called), method=False)
-
-    def _of_type(self, node: ast.Call) -> ast.expr:
-        """Whether a constant of a device is of a type."""
-        root, *names = self._path(node.args[0])
-        kind = attribute(self.function.__globals__.get(self._path(node.args[1])[0]), self._path(node.args[1])[1:])
-        if root != "self" or self.path is None or not isinstance(kind, type):
-            self.refuse(node, "this call")
-        return self._parameter((*self.path, *names, kind))
 
     def _compiled(self, node: ast.expr) -> Any:
         """A function with a compiled form; None for others."""
@@ -627,8 +500,6 @@ class _Text(ast.NodeTransformer):
         node.keywords = [each for each in node.keywords if each.arg != "strict"]
         if name in ("all", "any"):
             return _call(f"f_{name}_of", self.visit(node.args[0]))
-        if name == "len" and (known := self.records.get(ast.unparse(node.args[0]))):
-            return _call("len", ast.Name(known[1][0], ast.Load()))
         return super().generic_visit(node)  # type: ignore[return-value]
 
     def _fold(self, name: str, generator: ast.GeneratorExp) -> ast.expr:
@@ -676,8 +547,7 @@ class _Text(ast.NodeTransformer):
         match node.elt, loop:
             case ast.Attribute(ast.Name(part), field), ast.comprehension(ast.Name(each), ast.Name(name), []):
                 if part == each and name in self.records:
-                    kind, lists = self.records[name]
-                    return ast.Name(lists[list(_parts(kind)).index(field)], ast.Load())
+                    return ast.Name(self.records[name][field], ast.Load())
         if loop.ifs or self._kind(node.elt) not in NUMBERS:
             count = len(self.before)
             whole = super().generic_visit(ast.ListComp(node.elt, [loop]))
@@ -737,12 +607,6 @@ class _Text(ast.NodeTransformer):
             tests = [ast.Compare(node.left, [ast.Eq()], [each]) for each in node.comparators[0].elts]
             either = self.visit(ast.BoolOp(ast.Or(), list(tests)))
             return ast.UnaryOp(ast.Not(), either) if isinstance(node.ops[0], ast.NotIn) else either
-        if isinstance(node.ops[0], ast.Is | ast.IsNot) and ast.unparse(node.comparators[0]) == "None":
-            root, *names = self._path(node.left)
-            if root != "self" or self.path is None:
-                self.refuse(node, "None")
-            absent = self._parameter((*self.path, *names, ABSENT))
-            return absent if isinstance(node.ops[0], ast.Is) else ast.UnaryOp(ast.Not(), absent)
         return super().generic_visit(node)  # type: ignore[return-value]
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
@@ -793,13 +657,6 @@ def _is_plain(node: ast.expr) -> bool:
 def _returned(function: Any) -> Any:
     """The annotated result of a function."""
     return getattr(function, "__annotations__", {}).get("return", RETURNED.get(function))
-
-
-def _parts(kind: Any) -> dict[str, Any]:
-    """Types of the parts of a tuple, by name or place; empty for other types."""
-    if typing.get_origin(kind) is tuple:
-        return {f"{place}": part for place, part in enumerate(typing.get_args(kind))}
-    return dict(kind.__annotations__) if isinstance(kind, type) and hasattr(kind, "_fields") else {}
 
 
 class _Put(ast.NodeTransformer):

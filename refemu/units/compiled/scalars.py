@@ -145,16 +145,8 @@ def ldexp(x, exponent):  # type: ignore[no-untyped-def]
     return math.ldexp(x, int(exponent))
 
 
-LISTS = (
-    all_of,
-    any_of,
-    bit_length,
-    count,
-    empty,
-    empty_reals,
-    shown,
-    whole,
-)  #: functions that lifted texts call, as `f_whole`
+#: functions that lifted texts call, as `f_whole`
+LISTS = (all_of, any_of, bit_length, count, empty, empty_reals, shown, whole)
 #: compiled functions by the function of Python
 COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
     divmod: divided,

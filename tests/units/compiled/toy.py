@@ -1,7 +1,6 @@
 """A unit with all that a text to be compiled may have: words, vectors, sums, records, registers, several events."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from refemu.arith.checks import Refused
@@ -26,13 +25,6 @@ def split(value: int, bits: int = 4) -> Split:
     return Split(value >> bits, value & ((1 << bits) - 1)) if value >= 0 else Split(value)
 
 
-@dataclass(frozen=True)
-class Style:
-    """A group of parameters, not a unit."""
-
-    limit: int | None = None  #: of a grade
-
-
 class Grader(Combinational):
     """A unit within the toy: a grade by real numbers."""
 
@@ -45,16 +37,17 @@ class Grader(Combinational):
     def ports(self) -> Ports:
         return Ports(inputs=(Port("value", 8, signed=True),), outputs=(Port("grade", 32), Port("rank", 4)))
 
-    @constant
-    def style(self) -> Style:
-        """Of the kind."""
-        return Style(3 if self.kind == "down" else None)
-
     def rated(self, value: int) -> Changes:
         """The word of a third, and its place in an order."""
-        third = div32(float(value), 3.0)
-        rank = {"up": 5, "down": 6}[self.kind] if isinstance(self.style, Style) else 7
-        return {"grade": pattern32(third), "rank": rank if self.style.limit is None else min(rank, self.style.limit)}
+        return {"grade": self.graded(value), "rank": self.ranked()}
+
+    def graded(self, value: int) -> int:
+        """The word of a third."""
+        return pattern32(div32(float(value), 3.0))
+
+    def ranked(self) -> int:
+        """The place in an order."""
+        return 5 if self.kind == "up" else 3
 
 
 class Toy(Sequential):
@@ -118,11 +111,16 @@ class Toy(Sequential):
         low = all(value < 100 for value in x) + (x[0], x[1]).count(7)
         return {
             **kept,
-            **self.grader.rated(x[0]),
+            "grade": self.grader.graded(x[0]),
+            "rank": self.grader.ranked(),
             "first": ((self.state.index + low + int(2 * abs(reals[3]))) & 255,),
             "halves": tuple(value >> 1 for value in x),
             "any_odd": any(sum(value & each for each in x) % 2 == 1 for value in x),
-            "parts": divmod(x[0], 3)[1] + x[1].bit_length() + parts[0].high + max(each.low for each in parts) + len(x),
+            "parts": divmod(x[0], 3)[1]
+            + x[1].bit_length()
+            + min(each.high for each in parts)
+            + max(each.low for each in parts)
+            + len(x),
             "odd": odd,
         }
 

@@ -5,25 +5,24 @@ in Python integers, one per vector.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from refemu.arith import exact, fp16
-from refemu.arith.checks import refuse_as
 from refemu.arith.orders import Sequential
 from refemu.arith.sums_compiled import total32
 from refemu.formats.kllm.kllm_arith import KllmArith, Statistic
-from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, require_divisors, rounder, width
-from refemu.units.derivation import Arrays, compiled_run
+from refemu.formats.kllm.kmeans_norm import folds, quotient16, rounder, width
+from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.kllm import index_norm
 from refemu.units.kllm.index_counter import compiled as index_counter_compiled
-from refemu.units.kllm.index_norm import UNIT, Divisors, IndexNorm, Result
+from refemu.units.kllm.index_norm import UNIT, Divisors, IndexNorm
 
 
 @compiled_run(UNIT)
-def _run(device: IndexNorm, inputs: Arrays, outputs: Arrays) -> tuple[int, int, int]:
+def run(device: IndexNorm, inputs: Arrays, outputs: Arrays) -> tuple[int, int, int]:
+    """Run all vectors."""
     words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
     for name in ("q", "mask", "x"):
         words[name] = words[name].reshape(-1, device.n)
@@ -31,15 +30,6 @@ def _run(device: IndexNorm, inputs: Arrays, outputs: Arrays) -> tuple[int, int, 
     for port, array in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
         array[:] = values[port.name].reshape(array.shape)
     return counts
-
-
-@wraps(_run)
-def run(*values: Any, **named: Any) -> Result:
-    """Run all vectors; for a divisor of 0 the unit raises, since it knows the shape of the vectors."""
-    try:
-        return _run(*values, **named)
-    except NoDivisor:
-        refuse_as(index_norm.run, *values, **named)
 
 
 #: `index_norm.divisors`, compiled
@@ -55,7 +45,8 @@ def _norms(device: IndexNorm, words: Mapping[str, np.ndarray]) -> tuple[dict[str
     mean = _moment(device, counted.count, words["centroids"], outliers, words["scale"], 1)[0] if layer else None
     square, dense = _moment(device, counted.count, words["squares"], outliers, words["scale"], 2)
     rms = _root(device, square, mean)
-    require_divisors(rms, rms.shape)
+    if not (rms > 0).all():
+        raise Rejected
     macs = (1 + layer) * (vectors * (1 << device.bits) + int(np.count_nonzero(mask)))
     values = {"rms": _words(rms, arith)} | ({} if mean is None else {"mean": _words(mean, arith)})
     moments = np.column_stack([square] if mean is None else [mean, square])

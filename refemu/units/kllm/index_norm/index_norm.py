@@ -17,10 +17,9 @@ from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides, stepping
-from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.ports import Lanes
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, RunFunction
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
 LARGEST = 0x7BFF  #: word of the largest finite value
@@ -253,11 +252,8 @@ def _value(word: int, arith: KllmArith) -> float:
     return float(bits.view(np.float64 if width(arith) == 64 else np.float32))
 
 
-SIZE: dict[str, int | float] = {
-    "n": 40,
-    "bits": 4,
-    "eps": 1e-5,
-}  #: sizes of the ready configurations: two and a half cycles of the counter
+#: sizes of the ready configurations: two and a half cycles of the counter
+SIZE: dict[str, int | float] = {"n": 40, "bits": 4, "eps": 1e-5}
 
 UNIT: AnyUnit = Unit(
     unit_class=IndexNorm,

@@ -1,8 +1,8 @@
 """One edge of a lane, for compiled pe_lane and for whole products on the chip [kllm §IV-A, Fig. 6].
 
-Registers: r int64, by the names below; q, valid uint8 (concat,), amount uint8 (positions,); count int64 (counters,
-entries); counted, reducing int64 (macs, entries); work int64 (3, macs) and (2,) fp16 words, by `WORK` and `SCALES`;
-sums float32 (4, macs) fp16 values, by `SUMS`; overflow uint8 (macs,).
+Registers: r int64, by the names below; q and valid uint8 (2, concat), amount uint8 (positions,), empty without
+integers; count int64 (counters, entries); counted, reducing int64 (macs, entries); work int64 (3, macs) and (2,) fp16
+words, by `WORK` and `SCALES`; sums float32 (4, macs) fp16 values, by `SUMS`; overflow uint8 (macs,).
 """
 
 import numpy as np
@@ -19,58 +19,45 @@ P_SCALE, P_SHIFT, P_ENTRY = range(10, 13)  # words
 PORTS = 13
 W_SCALE, W_SUM, W_BIAS = range(3)
 S_ACC, S_OUTSIDE, S_JOINT, S_Y = range(4)
-(
-    T_CYCLES,
-    T_COUNT,
-    T_STALLS,
-    T_MERGE,
-    T_MAC,
-    T_TILES,
-    T_CONCATS,
-    T_INDICES,
-    T_LOOKUPS,
-    T_REDUCE,
-    T_SPARSE,
-    T_DEQUANTS,
-    T_SCALES,
-    T_ADDS,
-    T_OVERFLOWS,
-) = range(15)
+T_CYCLES, T_COUNT, T_STALLS, T_MERGE, T_MAC, T_TILES, T_CONCATS, T_INDICES, T_LOOKUPS, T_REDUCE = range(10)
+T_SPARSE, T_DEQUANTS, T_SCALES, T_ADDS, T_OVERFLOWS = range(10, 15)
 TOTALS = 15
 IDLE, REDUCE, SPARSE, SCALE, MERGE, SHIFT, BIAS = range(7)
 NEGATIVE_ZERO, ONE = np.float32(-0.0), np.float32(1)
 
 
+@inlined
+def at_reset(lanes, concat, positions, counters, macs, entries):
+    """Registers of several lanes, in the order of `lane_edge`. positions: 0 without integers."""
+    r = np.zeros((lanes, REGISTERS), np.int64)
+    r[:, R_FRESH], r[:, R_READY] = 1, 1
+    slab, held = np.zeros((lanes, 2, concat), np.uint8), np.zeros((lanes, positions), np.uint8)
+    count, counted = np.zeros((lanes, counters, entries), np.int64), np.zeros((lanes, macs, entries), np.int64)
+    reducing, work = np.zeros((lanes, macs, entries), np.int64), np.zeros((lanes, 3, macs), np.int64)
+    scales, sums = np.zeros((lanes, 2), np.int64), np.zeros((lanes, 4, macs), np.float32)
+    return r, slab, held, count, counted, reducing, work, scales, sums, np.zeros((lanes, macs), np.uint8)
+
+
+@inlined
+def of_lane(registers, lane):
+    """Registers of one lane."""
+    r, slab, held, count, counted, reducing, work, scales, sums, overflow = registers
+    work, scales, sums, overflow = work[lane], scales[lane], sums[lane], overflow[lane]
+    return r[lane], slab[lane], held[lane], count[lane], counted[lane], reducing[lane], work, scales, sums, overflow
+
+
 @callee
-def lane_edge(
-    options,
-    p,
-    a,
-    b,
-    valid,
-    tile,
-    product,
-    coded,
-    r,
-    slab,
-    held,
-    count,
-    counted,
-    reducing,
-    work,
-    scales,
-    sums,
-    overflow,
-    totals,
-):
+def lane_edge(options, p, inputs, registers, totals):
     """Advance an edge.
 
     options: b_bits (0 with integers), positions of a slab, inputs, whether counters have separate columns, merge edges.
-    p: scalar ports. a, b, valid: those of the slab. tile: words (3, macs) by `WORK`. product: words (2, macs) of the
-    sparse path; coded: uint8 (3, macs): a product exists, x is a centroid, w is a centroid. slab: q and its valid bits,
-    (2, concat); held: amounts (positions,), empty without integers. Returns the largest count of a register.
+    p: scalar ports. inputs: a, b and valid of the slab, words (3, macs) of the tile by `WORK`, words (2, macs) of the
+    sparse path, and uint8 (3, macs), whether a product exists, x is a centroid and w is a centroid. Returns the largest
+    count of a register.
     """
-    b_bits, positions, inputs, apart, merge_edges = options
+    a, b, valid, tile, product, coded = inputs
+    r, slab, held, count, counted, reducing, work, scales, sums, overflow = registers
+    b_bits, positions, turn, apart, merge_edges = options
     totals[T_CYCLES] += 1
     r[R_VALID] = 0
     full, left, merging, ready = r[R_FULL], r[R_LEFT], r[R_MERGING], r[R_READY]
@@ -87,7 +74,7 @@ def lane_edge(
         totals[T_MERGE] += 1
     if left > 0:
         if merging == np.int64(merges):
-            largest = max(largest, _counted(positions, inputs, apart, merge_edges, r, slab, held, count, totals))
+            largest = max(largest, _counted(positions, turn, apart, merge_edges, r, slab, held, count, totals))
         else:
             totals[T_STALLS] += 1
     if p[P_LOAD] == 1 and ready == 1:

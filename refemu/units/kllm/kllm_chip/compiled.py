@@ -55,25 +55,9 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
     totals, y = np.zeros(TOTALS, np.int64), np.zeros((len(words.a), len(words.b)), np.uint16)
     dimensions = np.array([sizes.lanes, sizes.counters, sizes.macs, lane.entries, sizes.concat], np.int64)
     flags = np.array([words.shifts, words.biases, words.integer], np.int64)
-    edges, largest = product(
-        options(lane),
-        dimensions,
-        plan,
-        flags,
-        words.a,
-        words.b,
-        words.a_mask,
-        words.b_mask,
-        words.a_words,
-        words.a_coded,
-        words.b_words,
-        words.centroids,
-        words.table,
-        words.rows,
-        words.columns,
-        y,
-        totals,
-    )
+    sides = words.a, words.b, words.a_mask, words.b_mask, words.a_words, words.a_coded, words.b_words, words.centroids
+    operands = options(lane), dimensions, plan, flags, sides, words.table, words.rows, words.columns
+    edges, largest = product(*operands, y, totals)
     assert largest >> bits == 0
     counts = dict(zip(LANE.counters, totals.tolist(), strict=True))
     return result(y, shape, {**counts, "cycles": int(edges)}, batches)

@@ -1,59 +1,29 @@
 """Compiled form of pe_lane, edge by edge. [kllm §IV-A, Fig. 6]"""
 
 from collections.abc import Mapping, Sequence
-from functools import wraps
-from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, refuse_as
 from refemu.arith.jit import kernel
-from refemu.units.derivation import Arrays, compiled_run
-from refemu.units.kllm import pe_lane
-from refemu.units.kllm.kernels.pe_lane import PORTS, R_FRESH, R_READY, REGISTERS, TOTALS, lane_edge, word
+from refemu.units.derivation import Arrays, Rejected, compiled_run
+from refemu.units.kllm.kernels.pe_lane import PORTS, REGISTERS, TOTALS, at_reset, lane_edge, of_lane, word
 from refemu.units.kllm.pe_lane import UNIT, PeLane
-from refemu.units.stepping import Result
 
-SCALARS = (  #: in the order of the kernel
-    "load",
-    "last",
-    "tile_end",
-    "turns",
-    "go",
-    "outliers",
-    "opens",
-    "closes",
-    "shifts",
-    "biases",
-    "a_scale",
-    "shift",
-    "entry",
+#: scalar ports, in the order of the kernel
+SCALARS = (
+    *("load", "last", "tile_end", "turns", "go", "outliers", "opens", "closes", "shifts", "biases"),
+    *("a_scale", "shift", "entry"),
 )
-TRACED = (  #: scalar registers, in the order of the kernel
-    "turns_held",
-    "left_turns",
-    "last_held",
-    "end_held",
-    "fresh",
-    "merging",
-    "merge_end",
-    "columns",
-    "full",
-    "phase",
-    "address",
-    "working",
-    "left",
-    "work_closes",
-    "work_shifts",
-    "work_biases",
-    "ready",
-    "y_valid",
+#: scalar registers, in the order of the kernel
+TRACED = (
+    *("turns_held", "left_turns", "last_held", "end_held", "fresh", "merging", "merge_end", "columns", "full"),
+    *("phase", "address", "working", "left", "work_closes", "work_shifts", "work_biases", "ready", "y_valid"),
 )
 assert len(SCALARS) == PORTS and len(TRACED) == REGISTERS
 
 
 @compiled_run(UNIT)
-def _run(lane: PeLane, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+def run(lane: PeLane, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every edge of every device."""
     words = {port.name: array for port, array in zip(lane.ports.inputs, inputs, strict=True)}
     shown = {port.name: array for port, array in zip(lane.ports.outputs + lane.ports.state, outputs, strict=True)}
@@ -64,23 +34,9 @@ def _run(lane: PeLane, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         for name, array in shown.items():
             array[device] = traced[name].reshape(array[device].shape)
     if largest >> lane.counter_bits:
-        raise _Beyond(f"pe_lane: a count of {largest} needs more than {lane.counter_bits} bits")
+        raise Rejected
     counts: list[int] = totals.tolist()
     return counts
-
-
-class _Beyond(Refused):
-    """A count does not fit its register."""
-
-
-@wraps(_run)
-def run(*values: Any, **named: Any) -> Result:
-    """Run every device; for a count that does not fit the unit raises, since it knows where."""
-    try:
-        answer: Result = _run(*values, **named)
-    except _Beyond:
-        refuse_as(pe_lane.run, *values, **named)
-    return answer
 
 
 def options(lane: PeLane) -> np.ndarray:
@@ -106,7 +62,7 @@ def _device(lane: PeLane, words: Mapping[str, np.ndarray], totals: np.ndarray) -
     work, scales = np.empty((edges, 3, macs), np.int64), np.empty((edges, 2), np.int64)
     sums, overflow = np.empty((edges, 4, macs), np.uint16), np.empty((edges, macs), np.uint8)
     arrays = (control, held, amount, *banks, work, scales, sums, overflow)
-    peak = _edges(options(lane), scalars, *slab, tile, product, coded.astype(np.uint8), *arrays, totals)
+    peak = _edges(options(lane), scalars, (*slab, tile, product, coded.astype(np.uint8)), arrays, totals)
     traced: dict[str, np.ndarray] = {name: control[:, at] for at, name in enumerate(TRACED)}
     traced |= {"q": held[:, 0], "q_valid": held[:, 1], "amount": amount, "overflow": overflow}
     traced |= dict(zip(("count", "counted", "reducing"), banks, strict=True))
@@ -116,62 +72,20 @@ def _device(lane: PeLane, words: Mapping[str, np.ndarray], totals: np.ndarray) -
 
 
 @kernel
-def _edges(  # type: ignore[no-untyped-def]
-    options,
-    scalars,
-    a,
-    b,
-    valid,
-    tile,
-    product,
-    coded,
-    control,
-    held,
-    amount,
-    count,
-    counted,
-    reducing,
-    work,
-    scales,
-    sums,
-    overflow,
-    totals,
-):
-    """Fill the arrays after `coded` with the registers after every edge; return the largest count."""
-    r, peak = np.zeros(control.shape[1], np.int64), np.int64(0)
-    r[R_FRESH], r[R_READY] = 1, 1
-    slab, amounts = np.zeros(held.shape[1:], np.uint8), np.zeros(amount.shape[1], np.uint8)
-    counts, filled = np.zeros(count.shape[1:], np.int64), np.zeros(counted.shape[1:], np.int64)
-    read, words = np.zeros(reducing.shape[1:], np.int64), np.zeros(work.shape[1:], np.int64)
-    pair, values = np.zeros(2, np.int64), np.zeros(sums.shape[1:], np.float32)
-    flags = np.zeros(overflow.shape[1], np.uint8)
+def _edges(options, scalars, inputs, traced, totals):  # type: ignore[no-untyped-def]
+    """Fill the traced arrays with the registers after every edge; return the largest count."""
+    a, b, valid, tile, product, coded = inputs
+    control, held, amount, count, counted, reducing, work, scales, sums, overflow = traced
+    sizes = held.shape[2], amount.shape[1], count.shape[1], work.shape[2], count.shape[2]
+    registers, peak = of_lane(at_reset(1, *sizes), 0), np.int64(0)
+    r, slab, amounts, counts, filled, read, words, pair, values, flags = registers
     for edge in range(scalars.shape[0]):
-        largest = lane_edge(
-            options,
-            scalars[edge],
-            a[edge],
-            b[edge],
-            valid[edge],
-            tile[edge],
-            product[edge],
-            coded[edge],
-            r,
-            slab,
-            amounts,
-            counts,
-            filled,
-            read,
-            words,
-            pair,
-            values,
-            flags,
-            totals,
-        )
-        peak = max(peak, largest)
+        taken = a[edge], b[edge], valid[edge], tile[edge], product[edge], coded[edge]
+        peak = max(peak, lane_edge(options, scalars[edge], taken, registers, totals))
         control[edge], held[edge], amount[edge] = r, slab, amounts
         count[edge], counted[edge], reducing[edge] = counts, filled, read
         work[edge], scales[edge], overflow[edge] = words, pair, flags
-        for row in range(values.shape[0]):
-            for j in range(values.shape[1]):
+        for row in range(4):
+            for j in range(sums.shape[2]):
                 sums[edge, row, j] = word(values[row, j])
     return peak

@@ -6,12 +6,9 @@ Paper: [olive §4.4]; the datapath of a 4-bit processing element without its for
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["ACC_BITS", "BEYOND", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "run"]
-
 
 ACC_BITS = 32  #: Width of the accumulator in bits [olive §4.4]
 BEYOND = "exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"  #: about flag OVERFLOW
@@ -29,6 +26,22 @@ def reduce(total: int, overflow: OverflowMode) -> tuple[int, int]:
     return ((total - low) & ((1 << ACC_BITS) - 1)) + low, 1
 
 
+LOADS = (
+    Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
+    Port("acc_in", ACC_BITS, signed=True, meaning="value that a load puts into the accumulator"),
+)
+SUMS = (
+    Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
+    Port("overflow", 1, meaning="the exact sum of this event exceeded 32 signed bits"),
+)
+
+
+def operands(name: str, exponent_bits: int, int_bits: int) -> tuple[Port, Port]:
+    """Exponent and integer of an operand. [olive §4.4]"""
+    exponent = Port(f"{name}_exp", exponent_bits, meaning=f"exponent of operand {name}")
+    return exponent, Port(f"{name}_int", int_bits, signed=True, meaning=f"integer of operand {name}")
+
+
 class OliveMac(Sequential):
     """Multiply-accumulate unit: one event loads the accumulator, or multiplies, shifts and adds."""
 
@@ -44,25 +57,16 @@ class OliveMac(Sequential):
 
     @constant
     def ports(self) -> Ports:
-        operands = [
-            port
-            for name in ("a", "b")
-            for port in (
-                Port(f"{name}_exp", self.exponent_bits, meaning=f"exponent of operand {name}"),
-                Port(f"{name}_int", self.int_bits, signed=True, meaning=f"integer of operand {name}"),
-            )
-        ]
         return Ports(
             inputs=(
-                Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
-                Port("acc_in", ACC_BITS, signed=True, meaning="value that a load puts into the accumulator"),
-                *operands,
+                *LOADS,
+                *operands("a", self.exponent_bits, self.int_bits),
+                *operands("b", self.exponent_bits, self.int_bits),
             ),
             outputs=(
                 Port("shift", self.exponent_bits + 1, meaning="sum of the exponents; 0 at a load"),
                 Port("product", 2 * self.int_bits, signed=True, meaning="product of the integers; 0 at a load"),
-                Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
-                Port("overflow", 1, meaning="the exact sum of this event exceeded 32 signed bits"),
+                *SUMS,
             ),
         )
 

@@ -9,13 +9,8 @@ from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.olive.kernels.pairs import decoded
 from refemu.units.olive.kernels.systolic import compute, drain, halves
 from refemu.units.olive.olive_edp import Operand
-from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import (
-    UNIT,
-    Narrow,
-    OliveSystolicClocked,
-    Wide,
-    types,
-)
+from refemu.units.olive.olive_systolic_clocked import olive_systolic_clocked as systolic
+from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import UNIT, Narrow, OliveSystolicClocked, Wide
 
 
 @compiled_run(UNIT)
@@ -24,7 +19,7 @@ def run(array: OliveSystolicClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
     wide, drains, west, west_valid, north, north_valid, bias_a, bias_b, *flint = inputs
     kinds = flint or (np.zeros_like(wide),) * 2
     borders = ((array.a, west, bias_a, kinds[0]), (array.b, north, bias_b, kinds[1]))
-    sides = [_decoded(types(narrow), array.eight, *border) for narrow, *border in borders]
+    sides = [_decoded(systolic.types(narrow), array.eight, *border) for narrow, *border in borders]
     counts = np.zeros(len(array.counters), np.int64)
     options = np.array([array.overflow == "saturate", array.split == "sign_magnitude"], np.int64)
     (devices, edges), lanes = wide.shape, array.rows * array.cols
@@ -32,10 +27,9 @@ def run(array: OliveSystolicClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
     operands, partial, acc, flags = (np.empty((edges, *shape), np.int64) for shape in ((6, lanes), *[(lanes,)] * 3))
     for device in range(devices):
         ports = (each[device].astype(np.int64) for each in (wide, drains, west_valid, north_valid))
-        shown = [output[device] for output in outputs[:4]]
-        _edges(
-            *ports, sides[0][device], sides[1][device], options, *shown, *held, operands, partial, acc, flags, counts
-        )
+        shown = tuple(output[device] for output in outputs[:4])
+        traced = (*shown, *held, operands, partial, acc, flags)
+        _edges(*ports, sides[0][device], sides[1][device], options, traced, counts)
         lines = [side[:, part] for side in held for part in range(3)]
         arrays = [*lines, *(operands[:, part] for part in range(6)), partial, acc, flags]
         for output, values in zip(outputs[4:], arrays, strict=True):
@@ -63,30 +57,13 @@ def _decoded(
 
 @kernel
 def _edges(  # type: ignore[no-untyped-def]
-    wide,
-    drains,
-    west_valid,
-    north_valid,
-    west,
-    north,
-    options,
-    south,
-    south_overflow,
-    illegal,
-    modes,
-    west_held,
-    north_held,
-    operands,
-    partials,
-    accs,
-    overflows,
-    counts,
+    wide, drains, west_valid, north_valid, west, north, options, traced, counts
 ):
-    """counts: in the order of the unit's counters."""
+    """counts: in the order of the unit's counters. traced: arrays that are filled, by edge."""
+    south, south_overflow, illegal, modes, west_held, north_held, operands, partials, accs, overflows = traced
     rows, cols = west.shape[1], north.shape[1]
-    grid = rows, cols
-    a_valid, a_exp, a_int = np.zeros(grid, np.int32), np.zeros(grid, np.int32), np.zeros(grid, np.int32)
-    b_valid, b_exp, b_int = np.zeros(grid, np.int32), np.zeros(grid, np.int32), np.zeros(grid, np.int32)
+    grid, elements = (rows, cols), (3, rows, cols)
+    a, b = np.zeros(elements, np.int32), np.zeros(elements, np.int32)
     acc, flags, partial = np.zeros(grid, np.int64), np.zeros(grid, np.int64), np.zeros(rows * cols, np.int64)
     held_west, held_north = np.zeros((3, rows), np.int64), np.zeros((3, cols), np.int64)
     in_west, in_north = np.zeros((3, rows), np.int32), np.zeros((3, cols), np.int32)
@@ -100,8 +77,7 @@ def _edges(  # type: ignore[no-untyped-def]
             acc[:, :], flags[:, :] = 0, 0
         if changes | drains[edge]:
             held_west[:, :], held_north[:, :] = 0, 0
-            a_valid[:, :], a_exp[:, :], a_int[:, :] = 0, 0, 0
-            b_valid[:, :], b_exp[:, :], b_int[:, :] = 0, 0, 0
+            a[:, :, :], b[:, :, :] = 0, 0
         counts[0] += 1
         down, across = rows >> mode, cols >> mode
         if drains[edge]:
@@ -110,11 +86,9 @@ def _edges(  # type: ignore[no-untyped-def]
         else:
             first = _border(west[edge], west_valid[edge], mode, down, held_west, in_west)
             second = _border(north[edge], north_valid[edge], mode, across, held_north, in_north)
-            macs, overs = compute(
-                down, across, options[0], in_west, in_north, a_valid, a_exp, a_int, b_valid, b_exp, b_int, acc, flags
-            )
+            macs, overs = compute(down, across, options[0], in_west, in_north, a, b, acc, flags)
             if mode == 1:
-                halves(down, across, options[1], a_valid, a_int, b_valid, b_int, partial)
+                halves(down, across, options[1], a, b, partial)
             decodes = (first >> 1) + (second >> 1)
             bad |= (first | second) & 1
             counts[1] += 1
@@ -130,9 +104,8 @@ def _edges(  # type: ignore[no-untyped-def]
         for i in range(down):
             for j in range(across):
                 at = (i * cols + j) << mode  # the 4-bit element at the top left
-                operands[edge, 0, at], operands[edge, 3, at] = a_valid[i, j], b_valid[i, j]
-                operands[edge, 1, at], operands[edge, 4, at] = a_exp[i, j], b_exp[i, j]
-                operands[edge, 2, at], operands[edge, 5, at] = a_int[i, j], b_int[i, j]
+                for field in range(3):
+                    operands[edge, field, at], operands[edge, 3 + field, at] = a[field, i, j], b[field, i, j]
                 accs[edge, at], overflows[edge, at] = acc[i, j], flags[i, j]
         partials[edge] = partial
 

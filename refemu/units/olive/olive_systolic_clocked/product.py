@@ -1,4 +1,4 @@
-"""Whole products on the clocked array: every edge of every tile, by the readable unit or its compiled form.
+"""Whole products on the clocked array: every edge of every tile, or sums alone by compiled olive_systolic.
 
 Paper: [olive §4.3, Fig. 8]. Tiles do not overlap (D-olive-39).
 """
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused, require_choice
 from refemu.units import Port, stepping
 from refemu.units.olive.olive_mac import OverflowMode
+from refemu.units.olive.olive_systolic import UNIT as OPERATION
 from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import TYPES, Narrow, OliveSystolicClocked, Wide
 
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
@@ -148,28 +149,12 @@ def _compiled(
     mode: int,
     kinds: tuple[Narrow, Narrow],
 ) -> Product:
-    from refemu.units.olive.kernels.pairs import decoded
-    from refemu.units.olive.kernels.systolic import multiply as kernel
-
-    fields, illegal = [], False
-    for narrow, pairs, bias in ((kinds[0], left, biases[0]), (kinds[1], right, biases[1])):
-        done = decoded(array.eight if mode else narrow, pairs.astype(np.uint16 if mode else np.uint8), bias)
-        fields += [values.reshape(len(pairs), -1).astype(np.int64) for values in (done.exponent, done.base_int)]
-        illegal |= bool(done.illegal.any())
-    shape, (down, across) = (len(left), len(right)), array.grid(mode)
-    d, overflow, counts = np.zeros(shape, np.int32), np.zeros(shape, np.bool_), np.zeros(5, np.int64)
-    kernel(down, across, int(array.overflow == "saturate"), *fields, d, overflow, counts)
-    compute, drains, macs, overflows, decodes = counts.tolist()
-    return Product(
-        d,
-        overflow,
-        illegal,
-        cycles=compute + drains,
-        compute_cycles=compute,
-        drain_cycles=drains,
-        decodes=decodes,
-        decoder_idle=compute * (down + across) - decodes,
-        macs=macs,
-        idle=compute * down * across - macs,
-        overflows=overflows,
-    )
+    """All sums by compiled olive_systolic, which has the counters in closed form."""
+    a, b = (array.eight,) * 2 if mode else kinds
+    sizes = {"rows": array.rows, "cols": array.cols, "m": len(left), "n": len(right), "k": 2 * left.shape[1]}
+    answer = OPERATION.run_compiled(left.ravel(), right.ravel(), *biases, **sizes, a=a, b=b, overflow=array.overflow)
+    counts = {name: int(getattr(answer, name)) for name in OPERATION.counters}
+    (down, across), shape = array.grid(mode), (len(left), len(right))
+    idle = counts["compute_cycles"] * (down + across) - counts["decodes"]
+    d, overflow = answer.d.reshape(shape), answer.overflow.reshape(shape)
+    return Product(d, overflow, bool(answer.illegal), decoder_idle=idle, **counts)

@@ -15,12 +15,9 @@ from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
 from refemu.formats.presets import OvpName
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
-
 
 NORMAL, LEFT, RIGHT = 0, 1, 2  #: kinds of pairs, N normal, O outlier, V victim: N-N, O-V, V-O
 INFINITY = 0x7F800000  #: magnitude bits of the float32 infinity; above it NaN
@@ -62,6 +59,16 @@ class OvpEncoder(Combinational):
     def format(self) -> Ovp:
         """The pair format; raises if `pair_format` does not take it."""
         return pair_format(self.fmt)
+
+    @constant
+    def far(self) -> float:
+        """The largest magnitude that is not encoded as 0; without a limit any finite float32 is."""
+        return value32(INFINITY - 1) if self.format.far is None else float(self.format.far)
+
+    @constant
+    def flint(self) -> bool:
+        """Whether normal values are flint."""
+        return isinstance(self.format.normal, Flint)
 
     @constant
     def ports(self) -> Ports:
@@ -108,11 +115,11 @@ class OvpEncoder(Combinational):
     def is_outlier(self, v: float) -> bool:
         """Whether |v| is beyond the threshold, and not beyond `far`."""
         beyond = abs(v) >= self.format.boundary if self.format.closed else abs(v) > self.format.boundary
-        return beyond and (self.format.far is None or abs(v) <= self.format.far)
+        return beyond and abs(v) <= self.far
 
     def is_clamped(self, v: float) -> bool:
         """Whether a normal value is above the largest one, and not beyond `far`."""
-        return self.format.normal.largest < abs(v) and (self.format.far is None or abs(v) <= self.format.far)
+        return self.format.normal.largest < abs(v) and abs(v) <= self.far
 
     @decides("D-olive-5", "D-olive-6")
     def kind_of(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
@@ -124,10 +131,10 @@ class OvpEncoder(Combinational):
     @decides("D-olive-7", "D-olive-9", "D-olive-17")
     def normal_code(self, v: float) -> int:
         """The nearest normal value, clamped to the largest; 0 has no sign."""
-        if self.format.far is not None and abs(v) > self.format.far:
+        if abs(v) > self.far:
             return 0
         size = min(abs(v), float(self.format.normal.largest))
-        if isinstance(self.format.normal, Flint):
+        if self.flint:
             code = flint_code(size, v < 0, self.format.rounding)
             return code | self.format.normal.identifier if v < 0 and code else code
         whole = rounded(size, v < 0, self.format.rounding)
@@ -167,7 +174,9 @@ class OvpEncoder(Combinational):
 @decides("D-olive-7", "D-olive-8")
 def tie_goes_up(odd: bool, negative: bool, rounding: Ties) -> bool:
     """Whether a magnitude midway between two codes rounds to the larger."""
-    return {"half_even": odd, "half_away": True, "half_up": not negative, "half_down": negative}[rounding]
+    if rounding == "half_even":
+        return odd
+    return rounding == "half_away" or negative == (rounding == "half_down")
 
 
 def rounded(size: float, negative: bool, rounding: Ties) -> int:
