@@ -12,7 +12,7 @@ from refemu.units.leankv.kernels.pages import P_TOKENS, P_V_BITS, page_keys, pag
 # warps, threads of the sum of exponentials, neighbouring slots of an accumulator, whether accumulators add up in turn,
 # tokens of a chunk (0: all), whether p of token t is weighted as of chunk t // tokens.
 S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS, S_WARPS, S_THREADS, S_SLOTS, S_IN_TURN, S_CHUNK, S_BY_NUMBER = range(11)
-# Entries of `numbers`: factor of the logits, epsilon of a sum of exponentials, and as the decimal that it is written as.
+# Entries of `numbers`: factor of the logits, epsilon of a sum of exponentials, and the decimal that it is written as.
 N_SCALE, N_EPSILON, N_DECIMAL = range(3)
 # Columns of `tasks`: KV head, pages of both sections that make its chunk (first and last, one too far), its tokens.
 T_UNIT, T_FIRST, T_LAST, T_START, T_END = 0, 1, 3, 5, 6

@@ -1,21 +1,27 @@
 """Generation steps of KV heads that share a pool of pages, and the calls of their memory managers.
 
-Paper: [leankv §4 Algorithm 1, §5.3, §6.1]. `all_events` does all events of devices one after the other, shares under
-Algorithm 1; `call` and `misplaced` are the stages of one event of many devices for other rules.
-
-Everywhere: pools = cells (H, L), used (H, 2), tokens (H, 2), ring (pages,), ends (2,) as page_manager's kernels have
-them; held = a row of requests, loaded (H, 2). `all_events`, `call` and `misplaced` take arrays with devices in front,
-and `managed` all R requests of a device, with entries R * H instead of H.
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1]. Everywhere: pools = cells (H, L), used (H, 2), tokens (H, 2), ring (pages,),
+ends (2,) as page_manager's kernels have them; held = a row of requests, loaded (H, 2). `all_events` takes arrays with
+devices in front, and `_managed` all R requests of a device, with entries R * H instead of H.
 """
 
 import numpy as np
 
 from refemu.arith.jit import callee, kernel
-from refemu.arith.kernels import narrow_all
+from refemu.arith.kernels import narrow_all, widen_all
 from refemu.arith.kernels.scalars import U, canonical, widen
-from refemu.units.leankv.generation_compressor.compiled import choose
+from refemu.units.leankv.generation_compressor.compiled import (
+    ALGORITHM1,
+    R_EPOCH,
+    R_POLICY,
+    R_SELF,
+    RULES,
+    STATIC,
+    choose,
+)
 from refemu.units.leankv.kernels.attention import paged_heads
-from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS, mean_shares, paged_scores
+from refemu.units.leankv.kernels.chunks import join_chunks, tasks_of
+from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS, paged_scores
 from refemu.units.leankv.kv_compressor.compiled import store
 from refemu.units.leankv.page_manager.compiled.events import (
     Z_SCRUB,
@@ -33,8 +39,7 @@ SEEN, PROMPT = range(2)  # entries of a row of `requests`: tokens so far (0: no 
 # comparisons of decisions; tokens written and requantized; words that plans read, that moves read, of records written.
 ALLOCATED, RECYCLED, LEVELS, ADDS, PRUNED, DIVISIONS, COMPARISONS, WRITTEN, MOVED = range(9)
 PLAN_WORDS, MOVE_WORDS, RECORD_WORDS, TOTALS = range(9, 13)
-# Entries of `rule`: last queries that count, include_self, epoch, whether there is a low precision, the mean of heads.
-R_QUERIES, R_SELF, R_EPOCH, R_LOW, R_MEAN = range(5)
+R_MEAN = RULES  # entry of `rule` after those of generation_compressor: the mean of heads
 S_BITS, S_GROUPS, S_CODES, S_META = 0, 1, 4, 5  # columns of the sides of a record, see kv_compressor
 
 
@@ -46,7 +51,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
     key, value (H, F), q (H, G, F) as float32; window, thresholds. For each request shown <- choice, victim, low_slot
     (H,), taken (H, 2), written, moved (H, words), out, p, scores.
     registers <- tokens so far, stored, loaded (H, 2), cells (H, L), place of the next free page, free pages.
-    images (D, pages, words). sizes, sums: as `call` has them. pages: layout, words of packs of keys and of values,
+    images (D, pages, words). sizes, sums: as `_managed` has them. pages: layout, words of packs of keys and of values,
     numbers and settings of `paged_heads`, sections of `gather`. storage: words of slots and sides of a high page, then
     of a low one. totals (D, TOTALS) += counts.
     """
@@ -56,7 +61,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
     cells, used, tokens, ring, ends = pools
     requests, loaded = held
     count, heads = requests.shape[1], keep.shape[3]
-    plan = np.empty((count, 5, heads), np.int64)
+    plan = np.empty((count, 7, heads), np.int64)
     for d in range(first, last):
         all_cells, all_tokens = cells[d].reshape(count * heads, -1), tokens[d].reshape(count * heads, 2)
         pool = (all_cells, used[d], all_tokens, ring[d], ends[d])
@@ -77,7 +82,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
                     choice[d, e, r, h], victim[d, e, r, h] = plan[r, 0, h], plan[r, 1, h]
                     low_slot[d, e, r, h] = plan[r, 2, h]
                     grow[r, h, 0], grow[r, h, 1] = plan[r, 3, h], plan[r, 4, h]
-            if not managed(
+            if not _managed(
                 op[d, e], members[d, e], prompt[d, e], grow, sizes, sums, pool, (requests[d], loaded[d]), taken[d, e],
                 totals[d],
             ):  # fmt: skip
@@ -107,7 +112,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
 
 @callee
 def _decided(images, pool, request, sections, window, limits, rule, plan, totals):
-    """plan (5, H) <- decisions of all heads; return False for an invalid step."""
+    """plan (7, H) <- decisions of all heads; return False for an invalid step."""
     cells, _, tokens, _, _ = pool
     numbers, loaded = request
     if numbers[SEEN] == 0:
@@ -121,17 +126,19 @@ def _decided(images, pool, request, sections, window, limits, rule, plan, totals
         words += tokens[h, 0] + tokens[h, 1]
     score, position = np.empty((heads, most), np.uint32), np.empty((heads, most), np.uint32)
     gather(images, cells, tokens, sections, score, position)
-    if _in_window(position, tokens, numbers[SEEN] - window):
+    if rule[R_POLICY] == ALGORITHM1 and _in_window(position, tokens, numbers[SEEN] - window):
         return False
     inputs, thresholds = np.empty((5, heads), np.int64), np.empty((heads, 2), np.float32)
     for h in range(heads):
         inputs[0, h], inputs[1, h], inputs[2, h] = tokens[h, 0], tokens[h, 1], numbers[SEEN]
         inputs[3, h], inputs[4, h] = numbers[PROMPT], window
         thresholds[h, 0], thresholds[h, 1] = limits[0], limits[1]
-    share = np.empty((heads, most), np.float32)
-    held, counting = inputs[0] + inputs[1], rule[: R_EPOCH + 1]
-    totals[DIVISIONS] += mean_shares(score.view(np.float32), position, held, inputs[2], inputs[3], counting, share)
-    totals[COMPARISONS] += choose(share, position, inputs, thresholds, rule[R_LOW], plan)
+        if rule[R_POLICY] == STATIC and tokens[h, 1] > 0:
+            return False
+    share, total = np.empty((heads, most), np.float32), np.empty(heads, np.float32)
+    divisions, looked = choose(score.view(np.float32), position, inputs, thresholds, rule, share, total, share, plan)
+    totals[DIVISIONS] += divisions
+    totals[COMPARISONS] += looked
     totals[PLAN_WORDS] += 4 * words
     return True
 
@@ -232,6 +239,9 @@ def _stored(images, pool, newest, layout, storage, plan, key, value, records, to
 @callee
 def _decoded(record, side, sign, out):
     """out (F,) <- the vector of one side of a record."""
+    if side[S_BITS] == 16:
+        widen_all(record[side[S_CODES] : side[S_CODES] + out.size], out)
+        return
     bits, size = side[S_BITS], out.size // side[S_GROUPS]
     mask = U((1 << bits) - 1)
     for f in range(out.size):
@@ -247,47 +257,30 @@ def _attended(images, pool, newest, pages, rule, q, out, p, scores):
     cells, _, tokens, _, _ = pool
     layout, key_packs, value_packs, numbers, settings, sections = pages
     heads, group, features = q.shape
-    tasks, kept = np.zeros((heads, 7), np.int64), np.empty(heads, np.int64)
-    for h in range(heads):
-        tasks[h, 0], tasks[h, 6] = h, tokens[h, 0] + tokens[h, 1]
-        for s in range(2):
-            held = layout[s, P_TOKENS]
-            tasks[h, 3 + s] = (tokens[h, s] + held - 1) // held
-        kept[h] = newest
-        if rule[R_SELF] != 0:
-            kept[h] = -1
-    tops, bottoms = np.empty((heads, group), np.int32), np.empty((heads, group), np.float32)
-    attention = np.empty((heads, group, features), np.float32)
+    tasks, kept = tasks_of(tokens, layout, settings), np.full(heads, newest)
+    if rule[R_SELF] != 0:
+        kept[:] = -1
+    tops, bottoms = np.empty((len(tasks), group), np.int32), np.empty((len(tasks), group), np.float32)
+    sums, attention = np.empty((len(tasks), group, features), np.float32), np.empty(q.shape, np.float32)
     logits, accs = np.empty((0, 0, 0), np.float32), np.empty((1, 0, 0, 0), np.float32)
     memory, tables = (images, cells, tokens), (layout, key_packs, value_packs)
-    results = p, tops, bottoms, attention, logits, accs
-    paged_heads(q, memory, tables, numbers, settings, tasks, results, 0, heads)
+    results = p, tops, bottoms, sums, logits, accs
+    paged_heads(q, memory, tables, numbers, settings, tasks, results, 0, len(tasks))
+    join_chunks(tasks, results, numbers, settings, attention)
     narrow_all(attention.reshape(attention.size), out.reshape(out.size))
     paged_scores(images, cells, tokens, layout, kept, p, rule[R_MEAN] != 0, 0, heads)
     positions = np.empty(scores.shape, np.uint32)
     gather(images, cells, tokens, sections, scores, positions)
 
 
-@kernel
-def call(op, members, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, requests, loaded, taken, totals):
-    """Whether the call of every device (D,) is admitted; grow (D, R, H, 2): tokens retained, or that sections gain.
-
-    sizes: as the manager's kernels have them, and most tokens of a prompt. sums (R + 1, 4): levels and additions of
-    prefix sums over H and 2 H elements of so many requests. taken (D, R, H, 2) <- pages that a step takes. totals +=
-    pages allocated, recycled, levels, additions, tokens pruned.
-    """
-    entries = used.shape[1]
-    for d in range(op.size):
-        pool = (cells[d].reshape(entries, -1), used[d], tokens[d].reshape(entries, 2), ring[d], ends[d])
-        held = requests[d], loaded[d]
-        if not managed(op[d], members[d], prompt[d], grow[d], sizes, sums, pool, held, taken[d], totals):
-            return False
-    return True
-
-
 @callee
-def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
-    """Do the call of one device if it is admitted; return whether it was; see `call`."""
+def _managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
+    """Do the call of one device if it is admitted; return whether it was.
+
+    grow (R, H, 2): tokens retained, or that sections gain. sizes: as the manager's kernels have them, and most tokens
+    of a prompt. sums (R + 1, 4): levels and additions of prefix sums over H and 2 H elements of so many requests. taken
+    (R, H, 2) <- pages that a step takes.
+    """
     ring = pool[3]
     numbers, loaded = held
     if op == LOAD:
@@ -359,15 +352,6 @@ def _admitted(operands, lengths, retained, counts, prefix, ids, scan, totals):
     totals[ADDS] += scans * scan[1]
     totals[PRUNED] += pruned
     return True
-
-
-@kernel
-def misplaced(position, lengths, border):
-    """Whether a low token is of the window: position (D, H, slots), lengths (D, H, 2), border (D,) its oldest token."""
-    devices = 0
-    for d in range(position.shape[0]):
-        devices += _in_window(position[d], lengths[d], border[d])
-    return devices > 0
 
 
 @callee

@@ -12,8 +12,9 @@ import numpy as np
 
 from refemu.arith import fp16, fp16_compiled
 from refemu.arith.jit import callee, kernel
+from refemu.arith.kernels import narrow_all
 from refemu.formats import UnifiedPage
-from refemu.formats.leankv.affine import Preset
+from refemu.formats.leankv.affine import WORD, Preset
 from refemu.formats.leankv.compiled import affine as affine_compiled
 from refemu.formats.leankv.compiled import kv_page as kv_page_compiled
 from refemu.units.derivation import Arrays, compiled_run
@@ -54,7 +55,7 @@ def _stored(
     score: Any,
     position: Any,
 ) -> bool:
-    """`write` by one kernel. Returns False, without a write, for 16 bits and for invalid arguments."""
+    """`write` by one kernel. Returns False, without a write, for invalid arguments."""
     sides, table = storage(page, preset)
     shape = len(vectors[0]), page.head_size
     fits = images.dtype == np.uint16 and images.ndim == 2 and images.shape[1] == page.size // 2
@@ -75,7 +76,7 @@ def _stored(
 def storage(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
     """`sides` of `store`, empty if it does not compute these formats, and its table."""
     formats = page.config.key(preset), page.config.value(preset)
-    if not all(affine_compiled.fused(fmt) for fmt in formats):
+    if not all(affine_compiled.fused(fmt) or fmt.bits == WORD for fmt in formats):
         return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64)
     sides = []
     for fmt, side in zip(formats, ("key", "val"), strict=True):
@@ -111,6 +112,10 @@ def store(images, places, table, key, value, sides, words):  # type: ignore[no-u
 def _encoded(x, side, records):  # type: ignore[no-untyped-def]
     """Words and metadata of vectors x (count, F) into their parts of records; whether all are finite."""
     bits, groups = side[0], side[1]
+    if bits == WORD:
+        for i in range(x.shape[0]):
+            narrow_all(x[i], records[i, side[4] : side[4] + x.shape[1]])
+        return bool(np.isfinite(x).all())
     size, count = x.shape[1] * bits // 16, 2 * groups
     codes, meta = np.empty(2 * size * x.shape[0], np.uint8), np.empty(count * x.shape[0], np.uint16)
     rows = x.reshape(x.shape[0] * groups, x.shape[1] // groups)
