@@ -109,17 +109,17 @@ def choose(score, position, numbers, limits, rule, means, totals, shares, out): 
                 compared[i] = np.float32(row[i] / totals[u])
             if rule[R_CUMULATIVE]:
                 _accumulated(compared, where, border)
-        found = out[5:, u]
-        found[0], found[1] = -1, -1
+        least = out[5:, u]
+        least[0], least[1] = -1, -1
         if rule[R_POLICY] == ALGORITHM1:
-            decision, count = _algorithm1(compared, where, n_high, border, limits[u, 0], limits[u, rule[R_LOW]], found)
+            decision, count = _algorithm1(compared, where, n_high, border, limits[u, 0], limits[u, rule[R_LOW]], least)
         elif rule[R_POLICY] == DIFFKV:
-            decision, count = _diffkv(compared, where, n_high, n, window, limits[u], found)
+            decision, count = _diffkv(compared, where, n_high, n, window, limits[u], least)
         else:
-            found[0], count = _least(compared, where, 0, n_high, border, False)
+            least[0], count = _least(compared, where, 0, n_high, border, False)
             decision = _case(STATIC_APPEND, n_high, -1, 1, 0)
             if n_high + 1 > max(window, (n + 1) * rule[R_KEEP] // 100):
-                decision = _case(STATIC_DROP, found[0], -1, 0, 0)
+                decision = _case(STATIC_DROP, least[0], -1, 0, 0)
         looked += count
         for i in range(5):
             out[i, u] = decision[i]
@@ -214,7 +214,7 @@ def _case(choice, victim, low_slot, more_high, more_low):  # type: ignore[no-unt
 
 
 @callee
-def _algorithm1(share, position, n_high, border, t_low, t_high, found):  # type: ignore[no-untyped-def]
+def _algorithm1(share, position, n_high, border, t_low, t_high, least):  # type: ignore[no-untyped-def]
     """The decision about the oldest token of the window, and the number of candidates."""
     t_c, n_low = np.int64(-1), share.size - n_high
     for i in range(n_high):
@@ -227,7 +227,7 @@ def _algorithm1(share, position, n_high, border, t_low, t_high, found):  # type:
         return _case(CASE_C, t_c, -1, 0, 0), np.int64(0)
     if share[t_c] >= t_high:
         best, count = _least(share, position, 0, n_high, border, False)
-        found[0] = best
+        least[0] = best
         if share[best] >= t_high:
             return _case(CASE_A1, n_high, -1, 1, 0), count
         if share[best] >= t_low:
@@ -236,14 +236,14 @@ def _algorithm1(share, position, n_high, border, t_low, t_high, found):  # type:
     best, count = _least(share, position, n_high, share.size, FAR, False)
     if best < 0 or _precedes(share, position, t_c, best, 0, False):
         best = t_c
-    found[1] = best
+    least[1] = best
     if share[best] >= t_low:
         return _case(CASE_B1, t_c, n_low, 0, 1), count + 1
     return _case(CASE_B2, t_c, best - n_high, 0, 0), count + 1
 
 
 @callee
-def _diffkv(share, position, n_high, n, window, limits, found):  # type: ignore[no-untyped-def]
+def _diffkv(share, position, n_high, n, window, limits, least):  # type: ignore[no-untyped-def]
     """The decision of the published code, and the number of candidates."""
     prune, quant, size = np.float32(0), np.float32(0), share.size
     if n > 0:
@@ -256,7 +256,7 @@ def _diffkv(share, position, n_high, n, window, limits, found):  # type: ignore[
         s_high = share[high]
     if low >= 0:
         s_low = share[low]
-    found[0], found[1] = high, low
+    least[0], least[1] = high, low
     if size + 1 > window:
         if s_high < prune and s_high < s_low:
             return _case(PRUNE, high, -1, 0, 0), count

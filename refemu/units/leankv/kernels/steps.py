@@ -8,8 +8,7 @@ devices in front, and `_managed` all R requests of a device, with entries R * H 
 import numpy as np
 
 from refemu.arith.jit import callee, kernel
-from refemu.arith.kernels import narrow_all, widen_all
-from refemu.arith.kernels.scalars import U, canonical, widen
+from refemu.arith.kernels import narrow_all
 from refemu.units.leankv.generation_compressor.compiled import (
     ALGORITHM1,
     R_EPOCH,
@@ -21,8 +20,8 @@ from refemu.units.leankv.generation_compressor.compiled import (
 )
 from refemu.units.leankv.kernels.attention import paged_heads
 from refemu.units.leankv.kernels.chunks import join_chunks, tasks_of
-from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS, paged_scores
-from refemu.units.leankv.kv_compressor.compiled import store
+from refemu.units.leankv.kernels.pages import P_TOKENS, paged_scores
+from refemu.units.leankv.kernels.records import lower, put
 from refemu.units.leankv.page_manager.compiled.events import (
     Z_SCRUB,
     finish,
@@ -40,7 +39,6 @@ SEEN, PROMPT = range(2)  # entries of a row of `requests`: tokens so far (0: no 
 ALLOCATED, RECYCLED, LEVELS, ADDS, PRUNED, DIVISIONS, COMPARISONS, WRITTEN, MOVED = range(9)
 PLAN_WORDS, MOVE_WORDS, RECORD_WORDS, TOTALS = range(9, 13)
 R_MEAN = RULES  # entry of `rule` after those of generation_compressor: the mean of heads
-S_BITS, S_GROUPS, S_CODES, S_META = 0, 1, 4, 5  # columns of the sides of a record, see kv_compressor
 
 
 @kernel
@@ -48,14 +46,14 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
     """Whether all events of devices `first` to `last` are admitted; with arrays (D, E, ...) for D devices, E events.
 
     ports: op, members and prompts (R,), then for each request tokens retained (H, 2), section, score, position (H,),
-    key, value (H, F), q (H, G, F) as float32; window, thresholds. For each request shown <- choice, victim, low_slot
-    (H,), taken (H, 2), written, moved (H, words), out, p, scores.
+    vectors of key and value (H, 2, F), q (H, G, F) as float32; window, thresholds. For each request shown <- choice,
+    victim, low_slot (H,), taken (H, 2), written, moved (H, words), out, p, scores.
     registers <- tokens so far, stored, loaded (H, 2), cells (H, L), place of the next free page, free pages.
     images (D, pages, words). sizes, sums: as `_managed` has them. pages: layout, words of packs of keys and of values,
-    numbers and settings of `paged_heads`, sections of `gather`. storage: words of slots and sides of a high page, then
-    of a low one. totals (D, TOTALS) += counts.
+    numbers and settings of `paged_heads`, sections of `gather`. storage: as records.py has it. totals (D, TOTALS) +=
+    counts.
     """
-    op, members, prompt, keep, section, score, position, key, value, q, window, limits = ports
+    op, members, prompt, keep, section, score, position, vectors, q, window, limits = ports
     choice, victim, low_slot, taken, written, moved, out, p, scores = shown
     seen, stored, loads, table, start, free = registers
     cells, used, tokens, ring, ends = pools
@@ -93,14 +91,14 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
                     (requests[d, r], loaded[d, r]),
                 )
                 if op[d, e] == LOAD:
-                    operands = section[d, e, r], score[d, e, r], position[d, e, r], key[d, e, r], value[d, e, r]
+                    operands = section[d, e, r], score[d, e, r], position[d, e, r], vectors[d, e, r]
                     records = written[d, e, r]
                     if not _loaded(images[d], pages_of, request, pages[5], storage, rule, operands, records, totals[d]):
                         return False
                 elif op[d, e] == STEP and members[d, e, r] != 0:
                     newest = requests[d, r, SEEN] - 1
-                    both, vectors = (written[d, e, r], moved[d, e, r]), (key[d, e, r], value[d, e, r])
-                    if not _stored(images[d], pages_of, newest, pages[0], storage, plan[r], *vectors, both, totals[d]):
+                    both, new = (written[d, e, r], moved[d, e, r]), vectors[d, e, r]
+                    if not _stored(images[d], pages_of, newest, pages[0], storage, plan[r], new, both, totals[d]):
                         return False
                     _attended(
                         images[d], pages_of, newest, pages, rule, q[d, e, r], out[d, e, r], p[d, e, r], scores[d, e, r]
@@ -157,8 +155,7 @@ def _loaded(images, pool, request, sections, storage, rule, operands, written, t
     """Write retained tokens of a prompt into their slots, at most one of a head; return False for an invalid one."""
     cells, _, tokens, _, _ = pool
     numbers, loaded = request
-    section, score, position, key, value = operands
-    words, place = np.empty((2, 1), np.uint32), np.empty((2, 1), np.int64)
+    section, score, position, vectors = operands
     for h in range(section.size):
         if section[h] == 0:
             continue
@@ -168,15 +165,12 @@ def _loaded(images, pool, request, sections, storage, rule, operands, written, t
             return False
         if rule[R_EPOCH] == 0 and _held(images, cells[h : h + 1], loaded[h : h + 1], sections, position[h]):
             return False
-        words[0, 0], words[1, 0] = np.uint32(score[h]), np.uint32(position[h])
-        place[0, 0], place[1, 0] = _place(cells, h, s, slot, held), slot % held
-        table, sides = storage[2 * s], storage[2 * s + 1]
-        if not store(images, place, table, key[h : h + 1], value[h : h + 1], sides, words):
+        image = _place(cells, h, s, slot, held)
+        if not put(images, image, slot % held, storage, s, vectors[h], score[h], position[h], written[h]):
             return False
-        _read(images[place[0, 0]], table[place[1, 0]], written[h])
         loaded[h, s] += 1
         totals[WRITTEN] += 1
-        totals[RECORD_WORDS] += table.shape[1]
+        totals[RECORD_WORDS] += storage[2 * s].shape[1]
     return True
 
 
@@ -193,62 +187,25 @@ def _held(images, cells, lengths, sections, position):
 
 
 @callee
-def _read(image, where, record):
-    """record <- the words of a slot."""
-    for w in range(where.size):
-        record[w] = image[where[w]]
-
-
-@callee
-def _stored(images, pool, newest, layout, storage, plan, key, value, records, totals):
+def _stored(images, pool, newest, layout, storage, plan, vectors, records, totals):
     """Do the moves of all heads and write their new tokens; return False for an invalid vector."""
-    cells = pool[0]
+    cells, held, fits = pool[0], layout[0, P_TOKENS], layout[1, P_TOKENS]
     written, moved = records
-    high, low = storage[0], storage[2]
-    words, place = np.empty((2, 1), np.uint32), np.empty((2, 1), np.int64)
-    vectors = np.empty((2, 1, key.shape[1]), np.float32)
-    record = np.empty(high.shape[1], np.uint16)
-    for h in range(key.shape[0]):
-        slot, held = plan[1, h], layout[0, P_TOKENS]
+    for h in range(vectors.shape[0]):
+        slot, to = plan[1, h], plan[2, h]
         image, inside = _place(cells, h, 0, slot, held), slot % held
-        if plan[2, h] >= 0:
-            _read(images[image], high[inside], record)
-            for side in range(2):
-                _decoded(record, storage[1][side], np.float32(layout[0, P_SIGN]), vectors[side, 0])
-            for w in range(2):
-                at = record.size - 4 + 2 * w
-                words[w, 0] = U(record[at]) | U(U(record[at + 1]) << U(16))
-            to, fits = plan[2, h], layout[1, P_TOKENS]
-            place[0, 0], place[1, 0] = _place(cells, h, 1, to, fits), to % fits
-            if not store(images, place, low, vectors[0], vectors[1], storage[3], words):
+        if to >= 0:
+            target = _place(cells, h, 1, to, fits)
+            if not lower(images, image, inside, target, to % fits, storage, vectors.shape[2], moved[h]):
                 return False
-            _read(images[place[0, 0]], low[place[1, 0]], moved[h])
             totals[MOVED] += 1
-            totals[MOVE_WORDS] += high.shape[1]
-            totals[RECORD_WORDS] += low.shape[1]
-        words[0, 0], words[1, 0] = U(0), U(newest)
-        place[0, 0], place[1, 0] = image, inside
-        if not store(images, place, high, key[h : h + 1], value[h : h + 1], storage[1], words):
+            totals[MOVE_WORDS] += storage[0].shape[1]
+            totals[RECORD_WORDS] += storage[2].shape[1]
+        if not put(images, image, inside, storage, 0, vectors[h], 0, newest, written[h]):
             return False
-        _read(images[image], high[inside], written[h])
         totals[WRITTEN] += 1
-        totals[RECORD_WORDS] += high.shape[1]
+        totals[RECORD_WORDS] += storage[0].shape[1]
     return True
-
-
-@callee
-def _decoded(record, side, sign, out):
-    """out (F,) <- the vector of one side of a record."""
-    if side[S_BITS] == 16:
-        widen_all(record[side[S_CODES] : side[S_CODES] + out.size], out)
-        return
-    bits, size = side[S_BITS], out.size // side[S_GROUPS]
-    mask = U((1 << bits) - 1)
-    for f in range(out.size):
-        at = side[S_META] + 2 * (f // size)
-        scale, offset = widen(record[at]), np.float32(sign * widen(record[at + 1]))
-        code = U(U(record[side[S_CODES] + f * bits // 16]) >> U(f * bits % 16)) & mask
-        out[f] = canonical(np.float32(np.float32(scale * np.float32(np.int32(code))) + offset))
 
 
 @callee

@@ -76,7 +76,8 @@ class Devices:
         unit, op = self.device.units[0], columns["op"]
         arithmetic, compressor = unit.attention.arithmetic, unit.compressor
         keep = np.stack([columns["keep_high"], columns["keep_low"]], axis=-1)
-        vectors = (to_f32(fp16.values(columns[name])) for name in ("key", "value", "q"))
+        both, q = np.stack([columns["key"], columns["value"]], axis=-2), columns["q"]
+        vectors = (to_f32(fp16.values(patterns)) for patterns in (both, q))
         loads = (columns[name] for name in ("section", "score", "position"))
         limits = plain(columns["thresholds"]).view(np.float32)
         ports = op, columns["members"], columns["prompt"], keep, *loads, *vectors, columns["window"], limits
