@@ -22,22 +22,15 @@ from refemu.units.leankv.kernels.attention import paged_heads
 from refemu.units.leankv.kernels.chunks import join_chunks, tasks_of
 from refemu.units.leankv.kernels.pages import P_TOKENS, paged_scores
 from refemu.units.leankv.kernels.records import lower, put
-from refemu.units.leankv.page_manager.compiled.events import (
-    Z_SCRUB,
-    finish,
-    prompt_allocate,
-    prompt_release,
-    step_allocate,
-)
+from refemu.units.leankv.page_manager.compiled.events import PRUNED, Z_SCRUB, called
 from refemu.units.leankv.paged_attention.compiled.page_reads import gather
 
 LOAD, ADMIT, STEP = range(3)  # operations; any other is the end of a request
 MOST = Z_SCRUB + 1  # entry of `sizes`: most tokens of a prompt
 SEEN, PROMPT = range(2)  # entries of a row of `requests`: tokens so far (0: no request), tokens of the prompt
-# Entries of `totals`: pages allocated and recycled, levels and additions of prefix sums, tokens pruned; divisions and
-# comparisons of decisions; tokens written and requantized; words that plans read, that moves read, of records written.
-ALLOCATED, RECYCLED, LEVELS, ADDS, PRUNED, DIVISIONS, COMPARISONS, WRITTEN, MOVED = range(9)
-PLAN_WORDS, MOVE_WORDS, RECORD_WORDS, TOTALS = range(9, 13)
+# Entries of `totals` after those of the manager: divisions and comparisons of decisions; tokens written and moved;
+# words that plans read, that moves read, of records written.
+DIVISIONS, COMPARISONS, WRITTEN, MOVED, PLAN_WORDS, MOVE_WORDS, RECORD_WORDS, TOTALS = range(PRUNED + 1, PRUNED + 9)
 R_MEAN = RULES  # entry of `rule` after those of generation_compressor: the mean of heads
 
 
@@ -49,7 +42,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
     vectors of key and value (H, 2, F), q (H, G, F) as float32; window, thresholds. For each request shown <- choice,
     victim, low_slot (H,), taken (H, 2), written, moved (H, words), out, p, scores.
     registers <- tokens so far, stored, loaded (H, 2), cells (H, L), place of the next free page, free pages.
-    images (D, pages, words). sizes, sums: as `_managed` has them. pages: layout, words of packs of keys and of values,
+    images (D, pages, words). sizes, sums: as of `_managed`. pages: layout, words of packs of keys and of values,
     numbers and settings of `paged_heads`, sections of `gather`. storage: as records.py has it. totals (D, TOTALS) +=
     counts.
     """
@@ -235,15 +228,14 @@ def _managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
     """Do the call of one device if it is admitted; return whether it was.
 
     grow (R, H, 2): tokens retained, or that sections gain. sizes: as the manager's kernels have them, and most tokens
-    of a prompt. sums (R + 1, 4): levels and additions of prefix sums over H and 2 H elements of so many requests. taken
-    (R, H, 2) <- pages that a step takes.
+    of a prompt. sums: as of `walk`. taken (R, H, 2) <- pages that a step takes.
     """
     ring = pool[3]
     numbers, loaded = held
     if op == LOAD:
         return True
     heads, chosen = grow.shape[1], np.flatnonzero(members)
-    size, scan = chosen.size * heads, sums[chosen.size]
+    size = chosen.size * heads
     if size == 0:
         return False
     entries, lengths, ids = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(ring.size, np.int64)
@@ -258,26 +250,16 @@ def _managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
             at = i * heads + h
             entries[at], lengths[at] = r * heads + h, prompt[r]
             retained[0, at], retained[1, at] = grow[r, h, 0], grow[r, h, 1]
-    operands = pool, sizes, entries
-    if op == ADMIT:
-        if not _admitted(operands, lengths, retained, counts[:size], prefix[:size], ids, scan, totals):
+    moves = counts, prefix, np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), ids
+    for kind in range(op - np.int64(op == ADMIT), op + 1):  # an admission is both calls for a prompt
+        if not called(kind, pool, sizes, entries, lengths, retained[0], retained[1], moves, sums, totals):
             return False
-    elif op == STEP:
-        came, _, pruned = step_allocate(*operands, retained[0], retained[1], counts, prefix, ids)
-        if came < 0:
-            return False
+    if op == STEP:
         at = 0
         for i in range(2 * size):
             if counts[i] > 0:
                 taken[entries[i // 2] // heads, entries[i // 2] % heads, i % 2] = ids[at]
                 at += 1
-        totals[ALLOCATED] += came
-        totals[PRUNED] += pruned
-    else:
-        totals[RECYCLED] += finish(*operands, counts, prefix, ids)
-    if op != ADMIT:
-        totals[LEVELS] += scan[2]
-        totals[ADDS] += scan[3]
     for r in chosen:
         if op == STEP:
             numbers[r, SEEN] += 1
@@ -287,27 +269,6 @@ def _managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
             begins = prompt[r]
         numbers[r, SEEN], numbers[r, PROMPT] = begins, begins
         loaded[r, :, :] = 0
-    return True
-
-
-@callee
-def _admitted(operands, lengths, retained, counts, prefix, ids, scan, totals):
-    """Admit prompts of `lengths` tokens that retain `retained` (2, entries); return False for an invalid one."""
-    lacking, after = np.empty(lengths.size, np.int64), np.empty(lengths.size, np.int64)
-    came = prompt_allocate(*operands, lengths, counts, prefix, ids)
-    if came < 0:
-        return False
-    went, more, pruned = prompt_release(
-        *operands, lengths, retained[0], retained[1], counts, prefix, lacking, after, ids
-    )
-    if went < 0:
-        return False
-    scans = 2 + np.int64(more > 0)
-    totals[ALLOCATED] += came + more
-    totals[RECYCLED] += went
-    totals[LEVELS] += scans * scan[0]
-    totals[ADDS] += scans * scan[1]
-    totals[PRUNED] += pruned
     return True
 
 

@@ -38,7 +38,7 @@ def write(
     for x in (key, value):
         fits &= x.shape == (len(key), page.head_size) and x.dtype in (np.float16, np.float32)
     if fits and images.flags.c_contiguous:
-        sides, table = storage(page, preset)
+        table, sides = storage(page, preset)
         words, places = np.empty((2, len(key)), np.uint32), np.empty((2, len(key)), np.int64)
         words[0] = np.asarray(score, np.float32).view(np.uint32)
         words[1] = np.asarray(position, np.int32).view(np.uint32)
@@ -53,12 +53,12 @@ def write(
 
 @functools.lru_cache(maxsize=32)
 def storage(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
-    """`sides` of kernels/records.py, and the words of slots."""
+    """Words of slots and sides of `storage`, as kernels/records.py has it."""
     sides = []
     for fmt, side in ((page.config.key(preset), "key"), (page.config.value(preset), "val")):
         starts = page.parts[side].start, page.parts[f"{side}_meta"].start
         sides.append((fmt.bits, fmt.groups, fmt.zero == "min", fmt.quant_div == "recip_mul", *starts))
-    return np.array(sides, np.int64), page.slot_words.copy()
+    return page.slot_words.copy(), np.array(sides, np.int64)
 
 
 def requantize(
@@ -90,12 +90,12 @@ class Heads:
 
     def __init__(self, device: KvCompressor, count: int) -> None:
         high, low = device.pages
-        self.images: np.ndarray = high.empty(sum(device.counts) * count).reshape(count, -1, high.size // 2)
+        self.images: np.ndarray = high.empty(count * (device.high_pages + device.low_pages))
+        self.images = self.images.reshape(count, -1, high.size // 2)
         self.stored: np.ndarray = np.zeros((count, 2), np.int64)
         self.counts: np.ndarray = np.zeros(2, np.int64)  #: tokens requantized and pruned
         self._rooms = np.array([device.counts, (high.tokens, low.tokens)], np.int64)
-        pairs = (storage(page, device.preset)[::-1] for page in device.pages)
-        self._storage = tuple(array for pair in pairs for array in pair)
+        self._storage = *storage(high, device.preset), *storage(low, device.preset)
 
     def run(self, inputs: Arrays, outputs: Arrays) -> bool:
         """Run operations (devices, events); False for an invalid one, before which all are done."""

@@ -18,14 +18,15 @@ from refemu.units.leankv.kernels.steps import TOTALS, all_events
 from refemu.units.leankv.kv_compressor import compiled as kv_compressor
 from refemu.units.leankv.layer_step import COUNTERS, STEP, UNIT, LayerStep
 from refemu.units.leankv.layer_step.registers import DECIDED, MANAGED, OUTPUTS, WORDS, WRITTEN
+from refemu.units.leankv.page_manager import PageManager
+from refemu.units.leankv.page_manager.compiled.page_manager import sums_of
 from refemu.units.leankv.paged_attention import Pages
 from refemu.units.leankv.paged_attention import compiled as paged_attention
 from refemu.units.leankv.paged_attention.compiled.page_reads import sections_of
 from refemu.units.leankv.paged_attention.compiled.paged_attention import GRAIN, layout_of, numbers_of, settings_of
-from refemu.units.leankv.prefix_sum.compiled import network
 
 ALGORITHM1 = "algorithm1"
-TOTALLED = (*MANAGED, *DECIDED, *WRITTEN, *WORDS)  #: counters in the order of the kernel's totals
+TOTALLED = (*PageManager.counters, *DECIDED, *WRITTEN, *WORDS)  #: counters in the order of the kernel's totals
 
 
 class Devices:
@@ -38,7 +39,6 @@ class Devices:
         shape, heads, requests = device.shape, device.kv_heads, device.requests
         self.device: LayerStep = device
         self.count: int = count
-        self.heads: int = heads
         self.pages: Pages = device.layouts
         self.high: UnifiedPage
         self.low: UnifiedPage
@@ -85,14 +85,12 @@ class Devices:
         pools = self.cells, self.used, self.tokens, self.ring, self.ends
         numbers, settings = numbers_of(self.high.head_size, arithmetic), settings_of(self.pages, arithmetic)
         pages = *layout_of(self.pages), numbers, settings, sections_of(self.pages)
-        (sides, table), (low_sides, low_table) = (
-            kv_compressor.storage(page, self.pages.preset) for page in (self.high, self.low)
-        )
+        storage = [array for page in self.pages.sections for array in kv_compressor.storage(page, self.pages.preset)]
         rule = np.array([*rule_of(compressor), arithmetic.gqa == "mean"], np.int64)
+        images, held = self.images.reshape(self.count, self.device.shape.pages, -1), (self.requests, self.loaded)
         operands = (
-            *(ports, outputs, tuple(registers.values()), pools, (self.requests, self.loaded)),
-            *(self.images.reshape(self.count, self.ring.shape[1], self.images.shape[-1]), self.sizes, self._sums()),
-            *(pages, (table, sides, low_table, low_sides), rule),
+            *(ports, outputs, tuple(registers.values()), pools, held, images, self.sizes),
+            *(sums_of(self.device.shape.entries), pages, tuple(storage), rule),
         )
         totals, fine = np.zeros((self.count, TOTALS), np.int64), np.zeros(self.count, np.bool_)
 
@@ -104,16 +102,12 @@ class Devices:
             threads.share_out(run, self.count, least=1 + GRAIN // max(1, work))
         if not fine.all():
             return False
-        for name, count in zip(TOTALLED, integers.total(totals, axis=0).tolist(), strict=True):
-            self.counts[name] += count
+        done = dict(zip(TOTALLED, integers.total(totals, axis=0).tolist(), strict=True))
+        for name in (*MANAGED, *DECIDED, *WRITTEN, *WORDS):
+            self.counts[name] += done[name]
         stepped = (op == STEP)[..., None] & (columns["members"] != 0)
         self._attended(registers["stored"][stepped].astype(np.int64).reshape(-1, 2))
         return True
-
-    def _sums(self) -> np.ndarray:
-        """Levels and additions of prefix sums over one element a head, and over two, by the number of requests."""
-        heads = [count * self.heads for count in range(self.device.requests + 1)]
-        return np.array([network(each) + network(2 * each) for each in heads], np.int64)
 
     def _attended(self, lengths: np.ndarray) -> None:
         """Counters of attention over heads of these tokens (heads, 2)."""

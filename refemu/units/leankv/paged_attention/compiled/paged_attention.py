@@ -89,8 +89,8 @@ def attend(
 ) -> Attended:
     """As `paged_attention.attend`."""
     require(pages, q, images, cells, lengths)
-    out, p = attend_unchecked(pages, to_f32(q), images, cells, lengths, arithmetic)
-    return Attended(fp16.narrow(out), p)
+    done = stages(pages, to_f32(q), images, cells, lengths, arithmetic)
+    return Attended(fp16.narrow(done.out), done.p)
 
 
 def step(
@@ -104,17 +104,9 @@ def step(
 ) -> np.ndarray:
     """As `paged_attention.step`, without checks of the pages, which come from the memory manager."""
     finite(q)
-    out, p = attend_unchecked(pages, q, images, cells, lengths, arithmetic)
-    add_scores(pages, images, cells, lengths, p, newest, arithmetic.include_self, arithmetic.gqa)
-    return out
-
-
-def attend_unchecked(
-    pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, arithmetic: Arithmetic
-) -> tuple[np.ndarray, np.ndarray]:
-    """out (..., G, F) float32 of fp16 values, and p, for arguments that `require` admits, with queries as float32."""
-    done = stages(pages, q, images, cells, lengths, arithmetic, False)
-    return done.out, done.p
+    done = stages(pages, q, images, cells, lengths, arithmetic)
+    add_scores(pages, images, cells, lengths, done.p, newest, arithmetic.include_self, arithmetic.gqa)
+    return done.out
 
 
 @dataclass(frozen=True)
@@ -139,9 +131,9 @@ def stages(
     cells: np.ndarray,
     lengths: np.ndarray,
     arithmetic: Arithmetic,
-    every: bool = True,
+    every: bool = False,
 ) -> Stages:
-    """As `attend_unchecked`; every: logits, accumulators and probabilities of chunks too.
+    """Attention for arguments that `require` admits; every: logits, accumulators and probabilities of chunks too.
 
     Threads share the heads.
     """
