@@ -72,6 +72,18 @@ def _seen(words, count, base, marks):
 
 
 @callee
+def _pairs(base, tokens, first, meta, members, words, marks):
+    """Sectors of the scales and zero points of some tokens, which all members of a group load."""
+    used = 0
+    for t in tokens:
+        for member in range(members):
+            at = base + first + 2 * (t * meta + member * meta // members)
+            words[used], words[used + 1] = at, at + 1
+            used += 2
+    return _seen(words, used, base, marks)
+
+
+@callee
 def _keys(base, count, table, packs, groups, counts, marks):
     """Loads of a page's keys: one for each vector of Kvec packs of every Kgroup-th thread."""
     size, members, vec = groups[0], groups[2], groups[3]
@@ -88,13 +100,7 @@ def _keys(base, count, table, packs, groups, counts, marks):
                         used += 1
             counts[KEY] += _seen(words, used, base, marks)
         if meta > 0:
-            used = 0
-            for t in range(t0, end):
-                for member in range(members):
-                    at = base + table[P_K_META] + 2 * (t * meta + member * meta // members)
-                    words[used], words[used + 1] = at, at + 1
-                    used += 2
-            counts[KEY_META] += _seen(words, used, base, marks)
+            counts[KEY_META] += _pairs(base, range(t0, end), table[P_K_META], meta, members, words, marks)
 
 
 @callee
@@ -115,11 +121,5 @@ def _values(base, count, table, packs, groups, counts, marks):
             counts[VAL] += _seen(words, used, base, marks)
         if meta > 0:
             for lane in range(vec):
-                used = 0
-                for t in range(t0 + lane, min(count, t0 + block), vec):
-                    for member in range(members):
-                        at = base + table[P_V_META] + 2 * (t * meta + member * meta // members)
-                        words[used], words[used + 1] = at, at + 1
-                        used += 2
-                if used > 0:
-                    counts[VAL_META] += _seen(words, used, base, marks)
+                tokens = range(t0 + lane, min(count, t0 + block), vec)
+                counts[VAL_META] += _pairs(base, tokens, table[P_V_META], meta, members, words, marks)
