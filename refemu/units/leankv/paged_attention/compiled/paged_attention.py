@@ -19,10 +19,10 @@ from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.kernels.attention import paged_heads
 from refemu.units.leankv.kernels.chunks import join_chunks, tasks_of
 from refemu.units.leankv.kernels.pages import paged_scores
-from refemu.units.leankv.kernels.sectors import page_sectors
 from refemu.units.leankv.paged_attention import UNIT, PagedAttention
 from refemu.units.leankv.paged_attention.arithmetic import PAPER, Arithmetic, Attended, Pages, empty, finite, require
 from refemu.units.leankv.paged_attention.compiled.page_reads import get_scores
+from refemu.units.leankv.paged_attention.loads import SECTOR, traffic
 from refemu.units.leankv.paged_attention.ports import COUNTERS, SECTORS, SEGMENTS
 from refemu.units.leankv.significance import Gqa
 
@@ -263,17 +263,22 @@ def _operations(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
 
 def _sectors(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -> dict[str, int]:
     """Sectors that the warps' loads touch; pages of a row are numbered from 0."""
-    pages, counts = device.layouts, np.zeros(len(SECTORS), np.int64)
-    groups = np.array(
-        [(page.key_packs, page.value_packs, page.k_group, page.k_vec, page.v_group) for page in pages.sections],
-        np.int64,
-    )
-    cells = np.asarray(entries, np.int64) - device.cells * np.arange(len(entries))[:, None]
-    positions = not device.arithmetic.include_self
-    page_sectors(
-        cells, np.asarray(lengths, np.int64), pages.high.size // 2, *layout_of(pages), groups, positions, counts
-    )
-    return dict(zip(SECTORS, counts.tolist(), strict=True))
+    counted, rows = dict.fromkeys(SECTORS, 0), np.arange(len(entries))
+    for section, page in enumerate(device.layouts.sections):
+        used = -(-lengths[:, section] // page.tokens)
+        row = np.repeat(rows, used)
+        number = np.arange(len(row)) - np.repeat(np.cumsum(used) - used, used)
+        cell = number if section == 0 else device.cells - 1 - number
+        base = (entries[row, cell] - device.cells * row) * page.size % SECTOR
+        held = np.minimum(page.tokens, lengths[row, section] - number * page.tokens)
+        kinds, times = np.unique(held * SECTOR + base, return_counts=True)
+        for kind, count in zip(kinds.tolist(), times.tolist(), strict=True):
+            loads = traffic(page, kind // SECTOR, base=kind % SECTOR)
+            for name, segment in zip(SECTORS, loads.values(), strict=True):
+                counted[name] += count * segment.sectors
+    if device.arithmetic.include_self:  # no position is read
+        counted[SECTORS[-1]] = 0
+    return counted
 
 
 def _rows(array: np.ndarray, dtype: Any) -> np.ndarray:
