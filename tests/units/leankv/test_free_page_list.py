@@ -129,7 +129,7 @@ def test_run_rejects_double_frees_and_empty_lists(run: Any) -> None:
 
 @pytest.mark.parametrize("pages", [0, 1 << 25])
 def test_rejected_sizes(pages: int) -> None:
-    with pytest.raises(Refused, match="FreePageList: pages must be in"):
+    with pytest.raises(Refused, match="free_page_list: pages must be in"):
         FreePageList(pages)
 
 

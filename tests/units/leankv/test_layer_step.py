@@ -12,7 +12,6 @@ from refemu.units import variant
 from refemu.units.declaration import constant
 from refemu.units.leankv.layer_step import ADMIT, FINISH, LOAD, STEP, LayerStep
 from refemu.units.leankv.layer_step.cases import History, Prompt
-from refemu.units.leankv.layer_step.compiled import Devices
 from refemu.units.leankv.page_manager import OutOfPages, PageManager
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.variant import Variant
@@ -82,31 +81,23 @@ def test_heads_take_pages_by_one_prefix_sum() -> None:
     assert states[1].levels - states[0].levels == 2 and states[1].adds - states[0].adds == 5
 
 
-OTHERS: tuple[dict[str, Any], ...] = (
+OPTIONS: tuple[dict[str, Any], ...] = (
     {"policy": "static", "keep_percent": 60, "low": None},
     {"policy": "diffkv"},
     {"score_rule": "cumulative"},
     {"partition_tokens": 2},
     {"high": "K16V16", "page_bytes": 1024},
+    {"include_self": True, "gqa": "mean", "score_queries": 2},
+    {"epoch": True},
 )
 
 
-@pytest.mark.parametrize("changed", OTHERS, ids=lambda changed: next(iter(changed.items())))
-def test_rules_without_kernel_run_by_event(changed: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changed", OPTIONS, ids=lambda changed: next(iter(changed.items())))
+def test_options_of_the_kernel(changed: dict[str, Any]) -> None:
     """Compiled form and unit, with several heads."""
     config = {**UNIT.configs["three"], **changed}
     (block,) = UNIT.cases(config, "paper", 0)
 
-    assert not Devices(UNIT.unit_class(**config), 1).compiled
-    assert UNIT.evaluate(config, block.inputs, jit=False).equals(UNIT.evaluate(config, block.inputs))
-
-
-@pytest.mark.parametrize("options", [{"include_self": True, "gqa": "mean", "score_queries": 2}, {"epoch": True}])
-def test_options_of_the_kernel(options: dict[str, Any]) -> None:
-    config = {**UNIT.configs["three"], **options}
-    (block,) = UNIT.cases(config, "paper", 0)
-
-    assert Devices(UNIT.unit_class(**config), 1).compiled
     assert UNIT.evaluate(config, block.inputs, jit=False).equals(UNIT.evaluate(config, block.inputs))
 
 

@@ -8,11 +8,10 @@ group of all columns), D-harmonia-44 (activations move as far as the last column
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from refemu.arith.checks import require_int
 from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, Lanes, Port, Ports, Unit, constant
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
@@ -81,12 +80,9 @@ class BfpPeArray(Combinational):
         "weights": (BLANK,) * COLUMNS,
         "pes": (CLEARED,) * (ROWS * COLUMNS),
     }
-    groups: int = 2  #: groups of the reduction, 32 elements each, 1 to 65536
+    groups: Annotated[int, 1, 1 << 16] = 2  #: groups of the reduction, 32 elements each, 1 to 65536
     partial: Precision = "fp16"  #: rounding of a group's sum, as for `Accumulator`
     product: Precision = "fp32"  #: rounding of the product with the weight factor, as for `Accumulator`
-
-    def check(self) -> None:
-        require_int(self.groups, 1, 1 << 16, self.name, "groups")
 
     @constant
     def ports(self) -> Ports:

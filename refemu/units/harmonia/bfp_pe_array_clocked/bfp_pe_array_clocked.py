@@ -6,11 +6,11 @@ each place. The source of the weights delays column c by c edges.
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, reject, require_int
+from refemu.arith.checks import Refused, at, first_index, reject
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Lanes, Ports, Sequential, Unit, constant, decides
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
@@ -64,8 +64,8 @@ class BfpPeArrayClocked(Sequential):
         "next_groups": "groups in the register file of activations that each column begins next",
         "current_groups": "groups in the register file of activations that each column works on",
     }
-    rows: int = ROWS  #: rows of PEs, up to the paper's 8
-    columns: int = COLUMNS  #: columns of PEs, up to the paper's 16
+    rows: Annotated[int, 1, ROWS] = ROWS  #: rows of PEs, up to the paper's 8
+    columns: Annotated[int, 1, COLUMNS] = COLUMNS  #: columns of PEs, up to the paper's 16
     partial: Precision = "fp16"  #: rounding of a group's sum, as for `Accumulator`
     product: Precision = "fp32"  #: rounding of the product with the weight factor, as for `Accumulator`
     #: groups enter one at a time and a sub-PE works in each slot, or the groups of a pass enter together and all
@@ -75,10 +75,6 @@ class BfpPeArrayClocked(Sequential):
     holdable: bool = (
         False  #: whether a port `hold` stops the array, as the converter does without a bank (D-harmonia-63)
     )
-
-    def check(self) -> None:
-        require_int(self.rows, 1, ROWS, self.name, "rows")
-        require_int(self.columns, 1, COLUMNS, self.name, "columns")
 
     @constant
     def inputs(self) -> int:

@@ -4,12 +4,12 @@ Paper: [harmonia §III-B, Fig. 8].
 """
 
 from fractions import Fraction
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from refemu.arith.checks import Refused, require_int
-from refemu.arith.records import parameters, plain_fields
+from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Flag, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
@@ -28,11 +28,12 @@ class Allocation:
     demoted.
     """
 
-    n_initial: int = 32  #: first tokens, which stay at `high` bits
-    n_local: int = 64  #: latest tokens, which stay at `high` bits, the residual included (D-harmonia-18)
-    high: int = 8  #: mantissa bits of a token when it is stored, 1 to 11
+    n_initial: Annotated[int, 0, 1 << 24] = 32  #: first tokens, which stay at `high` bits
+    #: latest tokens, which stay at `high` bits, the residual included (D-harmonia-18)
+    n_local: Annotated[int, 0, 1 << 24] = 64
+    high: Annotated[int, 1, 11] = 8  #: mantissa bits of a token when it is stored, 1 to 11
     low: int = 4  #: mantissa bits of ordinary tokens, 1 to `high`
-    group: int = GROUP  #: tokens of a V group
+    group: Annotated[int, 1, 1 << 16] = GROUP  #: tokens of a V group
 
     def __post_init__(self) -> None:
         plain_fields(self)
@@ -40,11 +41,8 @@ class Allocation:
 
     def check(self) -> None:
         """Check sizes and widths. Raises Refused: a size or width is out of range."""
-        for name in ("n_initial", "n_local"):
-            require_int(getattr(self, name), 0, 1 << 24, "bit_allocator", name)
-        require_int(self.high, 1, 11, "bit_allocator", "high")
+        require_options(self, "bit_allocator")
         require_int(self.low, 1, self.high, "bit_allocator", "low")
-        require_int(self.group, 1, 1 << 16, "bit_allocator", "group")
 
     def low_tokens(self, tokens: int) -> range:
         """Tokens whose K has `low` bits."""

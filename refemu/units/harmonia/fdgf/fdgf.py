@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
 from math import prod
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, reject, require_choice, require_int
+from refemu.arith.checks import Refused, reject, require_choice
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
@@ -74,16 +74,13 @@ class FdgfController(Sequential):
         "stores": "tiles of C stored",
     }
     initial: ClassVar[dict[str, Any]] = {"event": "idle"}
-    m: int = 64  #: rows of a tile, a multiple of 32 up to 8192
-    k: int = 64  #: columns of a tile, a multiple of 32 up to 8192
+    m: Annotated[int, 32, 1 << 13] = 64  #: rows of a tile, a multiple of 32 up to 8192
+    k: Annotated[int, 32, 1 << 13] = 64  #: columns of a tile, a multiple of 32 up to 8192
     ema_unit: EmaUnit = "elements"  #: count that decides the dataflow: elements as in the paper, or stored bits
     b_type: BType = "int4"  #: type of B, for "bits"
 
     def check(self) -> None:
-        sizes = {"m": self.m, "k": self.k}
-        for name, value in sizes.items():
-            require_int(value, 32, 1 << 13, self.name, name)
-        for name, value in sizes.items():
+        for name, value in (("m", self.m), ("k", self.k)):
             if value % LANES:
                 raise Refused(f"{self.name}: {name} must be a multiple of {LANES}, got {value}")
 

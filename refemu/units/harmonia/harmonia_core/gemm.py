@@ -5,7 +5,7 @@ Paper: [harmonia §IV-A, Fig. 12].
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,7 +54,7 @@ class Gemm(Combinational):
     #: type of B. "mixed": 8-bit mantissas; port `wide` says where a row sees the upper nibbles only: for kind "score"
     #: column by column, else group by group of the reduction
     b_type: BType = "int4"
-    m: int = 8  #: mantissa bits of the result, 1 to 11
+    m: Annotated[int, 1, 11] = 8  #: mantissa bits of the result, 1 to 11
     tile_m: int = 64  #: rows of a tile, as for `FdgfController`
     tile_k: int = 64  #: columns of a tile
     head_dim: int = 32  #: head dimension of q and k
@@ -67,7 +67,7 @@ class Gemm(Combinational):
     rotation: Rotation = "half"
     #: tokens of the prompt that choose the offsets of kind "k", 0 to 32; later products take them from `frozen`. 0:
     #: keys have no offsets
-    window: int = WINDOW
+    window: Annotated[int, 0, WINDOW] = WINDOW
     #: rows have consecutive positions from `start` on, or those of port `position` (D-harmonia-45)
     positions: Positions = "start"
     #: where port `bias` is added: in FP16 after FP2Half, or in FP32 before it (D-harmonia-29)
@@ -77,9 +77,7 @@ class Gemm(Combinational):
     codes: Codes = "sets"
 
     def check(self) -> None:
-        require_int(self.m, 1, 11, self.name, "m")
         require_int(self.start, 0, POSITIONS - self.rows, self.name, "start")
-        require_int(self.window, 0, WINDOW, self.name, "window")
         require_kind(self)
         plan(self.shape)
 

@@ -4,7 +4,7 @@ Paper: [harmonia §III-C, Fig. 10], [harmonia §IV-A (5)].
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,11 +29,11 @@ Sign = Literal["signed", "unsigned"]  #: Sign of an offset: that of the peak, or
 class Offsets:
     """Choice of channels: how many, among which, and from how many tokens."""
 
-    channels: int = 64  #: channels of the layer: KV heads x head dimension
-    window: int = WINDOW  #: tokens that are tracked
+    channels: Annotated[int, 1, 1 << 20] = 64  #: channels of the layer: KV heads x head dimension
+    window: Annotated[int, 1, 1 << 20] = WINDOW  #: tokens that are tracked
     offset_k: int | None = None  #: channels per scope; None: one in 32, at least one (D-harmonia-24)
     offset_scope: Scope = "layer"  #: scope of a choice of channels
-    heads: int = 1  #: KV heads, for scope "head"; a divisor of `channels`
+    heads: Annotated[int, 1, 1 << 20] = 1  #: KV heads, for scope "head"; a divisor of `channels`
     offset_sign: Sign = "signed"  #: half of the signed peak, or of its magnitude (D-harmonia-23)
 
     def __post_init__(self) -> None:
@@ -42,8 +42,6 @@ class Offsets:
 
     def check(self) -> None:
         """Check sizes and options. Raises Refused: a size is out of range, or an option is unknown."""
-        for name, least in (("channels", 1), ("window", 1), ("heads", 1)):
-            require_int(getattr(self, name), least, 1 << 20, "k_offset", name)
         require_options(self, "k_offset")
         if self.channels % self.heads:
             raise Refused(f"k_offset: channels must be a multiple of heads, got {self.channels} and {self.heads}")

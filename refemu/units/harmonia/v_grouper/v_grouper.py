@@ -3,12 +3,12 @@
 Paper: [harmonia §III-A, Fig. 6b].
 """
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.arith.checks import Refused, RefusedType
 from refemu.formats import Bfp, BfpTensor
 from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
@@ -46,14 +46,13 @@ class VGrouper(Sequential):
         "temporary": "temporary codes of the tokens of the partial group; None if there are none",
     }
     initial: ClassVar[dict[str, Any]] = {"committed": (), "temporary": None}
-    channels: int = 64  #: KV heads x head dimension, 1 to 65536
+    channels: Annotated[int, 1, 1 << 16] = 64  #: KV heads x head dimension, 1 to 65536
     high: int = 8  #: mantissa bits
     #: convert from fp16 again, or shift stored magnitudes if an exponent rises, which needs truncation (D-harmonia-20)
     growth: Growth = "reconvert"
     rounding: Rounding = "truncate"  #: rounding of a magnitude, as for `Bfp`
 
     def check(self) -> None:
-        require_int(self.channels, 1, 1 << 16, self.name, "channels")
         if self.growth == "realign" and self.rounding != "truncate":
             raise Refused(f"{self.name}: growth='realign' needs rounding='truncate', got {self.rounding!r}")
         Bfp(self.high, GROUP, self.rounding)

@@ -1,11 +1,11 @@
 """The circular list of free pages: ids leave at its start and come back at its end. [leankv §5.2, Fig. 5]"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.arith.checks import Refused, RefusedType
 from refemu.units import AnyUnit, Config, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import DeclaredState, InPlace, constant, decides
 
@@ -33,10 +33,7 @@ class FreePageList(InPlace):
         "recycled": "pages that came back to the list",
         "wraps": "times that the start or the end of the list passed the end of the ring",
     }
-    pages: int = 32  #: size of the ring, 1 to 2**24; ids are 0 to pages - 1
-
-    def check(self) -> None:
-        require_int(self.pages, 1, 1 << 24, "FreePageList", "pages")
+    pages: Annotated[int, 1, 1 << 24] = 32  #: size of the ring, 1 to 2**24; ids are 0 to pages - 1
 
     @constant
     def ports(self) -> Ports:

@@ -1,15 +1,13 @@
-"""Compiled form of generation_compressor over many heads at once.
+"""Compiled form of generation_compressor: means, shares and decisions of many heads, head by head.
 
-Paper: [leankv Algorithm 1]. Kernels decide the rule of models, shares under Algorithm 1, head by head. Masks decide the
-other rules: every quantity is then an array over heads and slots.
+Paper: [leankv Algorithm 1].
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from refemu.arith import integers
 from refemu.arith.fp16_compiled import plain
 from refemu.arith.jit import callee, kernel
 from refemu.units.derivation import Arrays, compiled_run
@@ -30,93 +28,30 @@ from refemu.units.leankv.generation_compressor import (
     GenerationCompressor,
     W,
 )
-from refemu.units.leankv.generation_compressor.decisions import LANE_BITS, LANES, LARGEST
-from refemu.units.leankv.kernels.pages import mean_shares
+from refemu.units.leankv.generation_compressor.decisions import LANE_BITS, LANES, LARGEST, POLICIES
 
-NONE = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
+MOST = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
 FAR = np.int64(1) << np.int64(62)
 EVERY = 1 << 40  #: more queries than any prompt has
 CASE_W, CASE_A1, CASE_A2, CASE_A3, CASE_B1, CASE_B2, CASE_C = W, A1, A2, A3, B1, B2, C
+ALGORITHM1, DIFFKV, STATIC = range(len(POLICIES))
+# Entries of `rule`: last queries of a prompt that count, whether a token's own query counts, whether `position` is n
+# minus the count, policy, whether running sums are compared, whether there is a low precision, percent of the budget.
+R_QUERIES, R_SELF, R_EPOCH, R_POLICY, R_CUMULATIVE, R_LOW, R_KEEP, RULES = range(8)
 
 
-class Heads:
-    """The inputs of `run` as (heads, slots) and (heads,) arrays, their means and candidates."""
-
-    def __init__(self, device: GenerationCompressor, arrays: Arrays) -> None:
-        """arrays: as `device.admitted` returns them."""
-        self.device: GenerationCompressor = device
-        slots = device.slots
-        score, position = (array.reshape(-1, slots) for array in arrays[:2])
-        numbers = [np.asarray(array.reshape(-1), np.int64) for array in arrays[2:7]]
-        self.n_high, self.n_low, self.n, self.prompt, self.window = numbers
-        self.thresholds: np.ndarray = np.ascontiguousarray(arrays[7].reshape(-1, 2)).view(np.float32)
-        self.slot: np.ndarray = np.arange(slots)
-        self.position: np.ndarray = position.astype(np.int64)
-        self.high: np.ndarray = self.slot < self.n_high[:, None]
-        self.used: np.ndarray = self.slot < (self.n_high + self.n_low)[:, None]
-        self.old: np.ndarray = self.used & (self.n[:, None] - self.position >= self.window[:, None])
-        count = np.where(self.used, self.counts(), 0)
-        values = np.ascontiguousarray(score).view(np.float32)
-        self.mean: np.ndarray = np.where(count > 0, values / np.maximum(count, 1).astype(np.float32), np.float32(0))
-        with np.errstate(over="ignore"):
-            self.total: np.ndarray = np.add.accumulate(self.mean, axis=1, dtype=np.float32)[:, -1:]
-        self.share: np.ndarray = self.mean  #: quantity by which slots are compared
-        self.slots: np.ndarray = np.full((len(self.n), 2), -1, np.int64)  #: least slots of the two sections
-        self.divisions: int = int(np.count_nonzero(count))
-        self.comparisons: int = 0
-
-    def counts(self) -> np.ndarray:
-        """Queries that every score was summed over."""
-        n, prompt = self.n[:, None], self.prompt[:, None]
-        if self.device.epoch:
-            return n - self.position
-        first = self.position + (0 if self.device.include_self else 1)
-        queries = prompt if self.device.score_queries is None else self.device.score_queries
-        return n - np.where(self.position < prompt, np.maximum(first, prompt - queries), first)
-
-    def shares(self) -> np.ndarray:
-        """Quantities to compare with the thresholds; 0 outside the stored slots."""
-        total = self.total
-        share = np.where(total != 0, self.mean / np.where(total != 0, total, np.float32(1)), self.mean)
-        self.divisions += int(integers.total(np.where(total != 0, self.used, False)))
-        if self.device.score_rule == "share":
-            return share
-        ranged = self.used & (self.position <= (self.n - self.window)[:, None])
-        order = np.lexsort((self.position, np.where(ranged, share, np.float32(np.inf))), axis=1)
-        ordered = np.take_along_axis(np.where(ranged, share, np.float32(0)), order, 1)
-        sums = np.empty_like(share)
-        np.put_along_axis(sums, order, np.add.accumulate(ordered, axis=1, dtype=np.float32), 1)
-        return np.where(total != 0, np.where(ranged, sums, np.float32(0)), share)
-
-    def least(self, section: int, candidates: np.ndarray, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Slot and share of the least candidate of every head, ties to the lowest rank; -1 and NONE without any.
-
-        section: where in `slots` the slot is stored.
-        """
-        value = self.share
-        self.comparisons += int(np.count_nonzero(candidates))
-        best = np.where(candidates, value, np.float32(np.inf)).min(axis=1, initial=np.float32(np.inf))
-        ties = candidates & (value == best[:, None])
-        slot = np.argmin(np.where(ties, rank, FAR), axis=1)
-        some = candidates.any(axis=1)
-        self.slots[:, section] = np.where(some, slot, -1)
-        return self.slots[:, section], np.where(some, best, NONE)
-
-    def registers(self) -> list[np.ndarray]:
-        """`means`, `total`, `shares`, `slots` and `done` as `run` returns them."""
-        patterns = [np.ascontiguousarray(x).view(np.uint32) for x in (self.mean, self.total[:, 0], self.share)]
-        return [*patterns, self.slots, self.n_high + self.n_low]
+def rule_of(device: GenerationCompressor) -> list[int]:
+    """`rule` of the kernels."""
+    policy, cumulative = POLICIES.index(device.policy), int(device.score_rule == "cumulative")
+    counting = device.score_queries or EVERY, int(device.include_self), int(device.epoch)
+    return [*counting, policy, cumulative, int(device.low), device.keep_percent]
 
 
 @compiled_run(UNIT)
 def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """Run all heads; masks compute the registers for every rule."""
-    heads = Heads(device, inputs)
-    with np.errstate(all="ignore"):
-        columns, *counts = _selected(heads)
-        if by_kernels(device):
-            columns, *counts = _decided(device, inputs)
-    for output, column in zip(outputs, (*columns, *heads.registers()), strict=True):
+    """Run all heads."""
+    columns, counts = _decided(device, inputs)
+    for output, column in zip(outputs, columns, strict=True):
         output[...] = column.reshape(output.shape)
     return counts
 
@@ -133,164 +68,200 @@ class Decisions(NamedTuple):
 
 def decide(device: GenerationCompressor, arrays: Arrays) -> Decisions:
     """`run` without checks on arrays from `device.admitted`: the pages of a model need none."""
-    return counted(device, arrays)[0]
+    columns, ports = _decided(device, arrays)[0], device.ports.outputs
+    pairs = zip(ports, columns, strict=False)  # registers follow
+    return Decisions(*(column.astype(port.result_dtype).reshape(arrays[2].shape) for port, column in pairs))
 
 
-def counted(device: GenerationCompressor, arrays: Arrays) -> tuple[Decisions, int, int]:
-    """As `decide`, with counts of divisions and comparisons."""
-    with np.errstate(all="ignore"):
-        columns, divisions, comparisons = (
-            _decided(device, arrays) if by_kernels(device) else _selected(Heads(device, arrays))
-        )
-    decisions = Decisions(
-        *(
-            column.astype(port.result_dtype).reshape(arrays[2].shape)
-            for port, column in zip(device.ports.outputs, columns, strict=True)
-        )
-    )
-    return decisions, divisions, comparisons
-
-
-def by_kernels(device: GenerationCompressor) -> bool:
-    """Whether the kernels have this rule."""
-    return device.policy == "algorithm1" and device.score_rule == "share"
-
-
-def _decided(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], int, int]:
-    """The five outputs (heads,) by kernels, divisions and comparisons: Algorithm 1, shares token by token."""
+def _decided(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], list[int]]:
+    """Outputs and registers (heads, ...), and counters."""
     score, position = (plain(array.reshape(-1, device.slots)) for array in arrays[:2])
     numbers = np.stack([array.reshape(-1) for array in arrays[2:7]]).astype(np.int64)
-    n_high, n_low, n, prompt, _ = numbers
     limits = plain(arrays[7].reshape(-1, 2)).view(np.float32)
-    share, columns = np.empty(score.shape, np.float32), np.empty((5, len(score)), np.int64)
-    counting = np.array([device.score_queries or EVERY, device.include_self, device.epoch], np.int64)
-    divisions = mean_shares(
-        score.view(np.float32), position.astype(np.uint32, copy=False), n_high + n_low, n, prompt, counting, share
-    )
-    comparisons = choose(share, position.astype(np.uint32, copy=False), numbers, limits, int(device.low), columns)
-    return list(columns), int(divisions), int(comparisons)
+    means, shares = np.zeros((2, *score.shape), np.float32)
+    totals, columns = np.empty(len(score), np.float32), np.empty((7, len(score)), np.int64)
+    operands = score.view(np.float32), position.astype(np.uint32, copy=False), numbers, limits
+    with np.errstate(all="ignore"):
+        counts = choose(*operands, np.array(rule_of(device)), means, totals, shares, columns)
+    registers = means.view(np.uint32), totals.view(np.uint32), shares.view(np.uint32)
+    return [*columns[:5], *registers, columns[5:].T, numbers[0] + numbers[1]], list(map(int, counts))
 
 
 @kernel
-def choose(share, position, numbers, limits, low, out):  # type: ignore[no-untyped-def]
-    """out (5, heads) <- the decision about the oldest token of every window; returns the number of candidates.
+def choose(score, position, numbers, limits, rule, means, totals, shares, out):  # type: ignore[no-untyped-def]
+    """out (7, heads) <- decisions: the outputs, and the least slots of both sections; returns the counters.
 
-    numbers (5, heads): high and low tokens, n, prompt, window.
+    score, position (heads, slots). numbers (5, heads): high and low tokens, n, prompt, window. means, shares (heads,
+    slots), totals (heads,) <- those of the stored tokens.
     """
-    looked = np.int64(0)
-    for u in range(share.shape[0]):
-        n_high, n_low, n, window = numbers[0, u], numbers[1, u], numbers[2, u], numbers[4, u]
-        t_c, t_low, t_high = np.int64(-1), limits[u, 0], limits[u, low]
-        for i in range(n_high):
-            if np.int64(position[u, i]) == n - window:
-                t_c = i
-                break
-        choice, victim, target, more = np.int64(CASE_W), n_high, np.int64(-1), np.int64(1)
-        if t_c >= 0 and share[u, t_c] < t_low:
-            choice, victim, more = np.int64(CASE_C), t_c, np.int64(0)
-        elif t_c >= 0 and share[u, t_c] >= t_high:
-            best, count = _least(share[u, :n_high], position[u, :n_high], n - window, np.int64(-1))
-            looked += count
-            choice = np.int64(CASE_A1)
-            if not share[u, best] >= t_high:
-                victim, more = best, np.int64(0)
-                choice = np.int64(CASE_A3)
-                if share[u, best] >= t_low:
-                    choice, target = np.int64(CASE_A2), n_low
-        elif t_c >= 0:
-            both = n_high + n_low
-            best, count = _least(share[u, :both], position[u, :both], np.int64(FAR), n_high)
-            best, looked, victim, more = best, looked + count + 1, t_c, np.int64(0)
-            if (
-                best < 0
-                or share[u, t_c] < share[u, best]
-                or (share[u, t_c] == share[u, best] and position[u, t_c] < position[u, best])
-            ):
-                best = t_c
-            choice, target = np.int64(CASE_B2), best - n_high
-            if share[u, best] >= t_low:
-                choice, target = np.int64(CASE_B1), n_low
-        out[0, u], out[1, u], out[2, u], out[3, u] = choice, victim, target, more
-        out[4, u] = np.int64(choice in (CASE_A2, CASE_B1))
-    return looked
+    divisions, looked = np.int64(0), np.int64(0)
+    for u in range(score.shape[0]):
+        n_high, both, n, window = numbers[0, u], numbers[0, u] + numbers[1, u], numbers[2, u], numbers[4, u]
+        row, where, border, compared = means[u, :both], position[u, :both], n - window, shares[u, :both]
+        totals[u], count = _means(score[u], where, n, numbers[3, u], rule, row)
+        divisions += count
+        if rule[R_POLICY] != ALGORITHM1 or totals[u] == 0:
+            for i in range(both):
+                compared[i] = row[i]
+        else:
+            divisions += both
+            for i in range(both):
+                compared[i] = np.float32(row[i] / totals[u])
+            if rule[R_CUMULATIVE]:
+                _accumulated(compared, where, border)
+        least = out[5:, u]
+        least[0], least[1] = -1, -1
+        if rule[R_POLICY] == ALGORITHM1:
+            decision, count = _algorithm1(compared, where, n_high, border, limits[u, 0], limits[u, rule[R_LOW]], least)
+        elif rule[R_POLICY] == DIFFKV:
+            decision, count = _diffkv(compared, where, n_high, n, window, limits[u], least)
+        else:
+            least[0], count = _least(compared, where, 0, n_high, border, False)
+            decision = _case(STATIC_APPEND, n_high, -1, 1, 0)
+            if n_high + 1 > max(window, (n + 1) * rule[R_KEEP] // 100):
+                decision = _case(STATIC_DROP, least[0], -1, 0, 0)
+        looked += count
+        for i in range(5):
+            out[i, u] = decision[i]
+    return divisions, looked
 
 
 @callee
-def _least(share, position, newest, first):  # type: ignore[no-untyped-def]
-    """Slot of the least share among tokens from slot `first` on and up to `newest`, ties to the lowest position; count.
+def _means(score, position, n, prompt, rule, means):  # type: ignore[no-untyped-def]
+    """means <- scores divided by their counts; returns their sum in turn, and the divisions."""
+    total, divisions, start = np.float32(0), np.int64(0), prompt - min(prompt, rule[R_QUERIES])
+    for i in range(means.size):
+        at = np.int64(position[i])
+        first = at + np.int64(1) - rule[R_SELF]
+        if rule[R_EPOCH] != 0:
+            first = at
+        elif at < prompt:
+            first = max(first, start)
+        means[i] = np.float32(0)
+        if n > first:
+            means[i] = np.float32(score[i] / np.float32(n - first))
+            divisions += 1
+        total = np.float32(total + means[i])
+    return total, divisions
+
+
+@callee
+def _accumulated(share, position, border):  # type: ignore[no-untyped-def]
+    """share <- running sums in the order of share and position, of tokens up to `border`; 0 for the others."""
+    order, count = np.empty(share.size, np.int64), 0
+    for i in range(share.size):
+        if np.int64(position[i]) <= border:
+            order[count], count = i, count + 1
+        else:
+            share[i] = np.float32(0)
+    for gap in (701, 301, 132, 57, 23, 10, 4, 1):  # Shell's sort
+        for k in range(gap, count):
+            slot, place = order[k], k
+            while place >= gap and _before(share, position, slot, order[place - gap]):
+                order[place] = order[place - gap]
+                place -= gap
+            order[place] = slot
+    running = np.float32(0)
+    for k in range(count):
+        running = np.float32(running + share[order[k]])
+        share[order[k]] = running
+
+
+@callee
+def _before(share, position, i, j):  # type: ignore[no-untyped-def]
+    """Whether slot i comes before slot j in the order of share, position and slot."""
+    return _precedes(share, position, i, j, 0, False) or (i < j and not _precedes(share, position, j, i, 0, False))
+
+
+@callee
+def _precedes(share, position, i, j, first, lanes):  # type: ignore[no-untyped-def]
+    """Whether slot i has less share than slot j, or as much and a lower position, or lane after slot `first`."""
+    if share[i] != share[j]:
+        return share[i] < share[j]
+    if lanes:
+        return _lane_rank(i - first) < _lane_rank(j - first)
+    return position[i] < position[j]
+
+
+@callee
+def _lane_rank(index):  # type: ignore[no-untyped-def]
+    """As `decisions.lane_rank`, in one number."""
+    lane, rank = index % LANES, np.int64(0)
+    for _ in range(LANE_BITS):
+        rank, lane = 2 * rank + lane % 2, lane // 2
+    return (rank << 32) + index
+
+
+@callee
+def _least(share, position, first, last, border, lanes):  # type: ignore[no-untyped-def]
+    """Slot of the least share among tokens in slots `first` to `last` and up to `border`, and their number.
 
     -1 if there is none.
     """
     best, count = np.int64(-1), np.int64(0)
-    for i in range(max(first, np.int64(0)), share.size):
-        if np.int64(position[i]) <= newest:
+    for i in range(first, last):
+        if np.int64(position[i]) <= border:
             count += 1
-            if best < 0 or share[i] < share[best] or (share[i] == share[best] and position[i] < position[best]):
+            if best < 0 or _precedes(share, position, i, best, first, lanes):
                 best = np.int64(i)
     return best, count
 
 
-def _selected(heads: Heads) -> tuple[list[np.ndarray], int, int]:
-    """`_decided` for every policy, by masks."""
-    rules = {"algorithm1": _algorithm1, "diffkv": _diffkv, "static": _static}[heads.device.policy](heads)
-    conditions = [condition for condition, _ in rules]
-    columns = zip(*(values for _, values in rules), strict=True)
-    return [np.select(conditions, list(column), 0) for column in columns], heads.divisions, heads.comparisons
+@callee
+def _case(choice, victim, low_slot, more_high, more_low):  # type: ignore[no-untyped-def]
+    """The outputs as integers of one width."""
+    return np.int64(choice), np.int64(victim), np.int64(low_slot), np.int64(more_high), np.int64(more_low)
 
 
-Rule = tuple[np.ndarray, tuple[Any, ...]]  #: where it applies, and the five outputs; the first that applies decides
+@callee
+def _algorithm1(share, position, n_high, border, t_low, t_high, least):  # type: ignore[no-untyped-def]
+    """The decision about the oldest token of the window, and the number of candidates."""
+    t_c, n_low = np.int64(-1), share.size - n_high
+    for i in range(n_high):
+        if np.int64(position[i]) == border:
+            t_c = np.int64(i)
+            break
+    if t_c < 0:
+        return _case(CASE_W, n_high, -1, 1, 0), np.int64(0)
+    if share[t_c] < t_low:
+        return _case(CASE_C, t_c, -1, 0, 0), np.int64(0)
+    if share[t_c] >= t_high:
+        best, count = _least(share, position, 0, n_high, border, False)
+        least[0] = best
+        if share[best] >= t_high:
+            return _case(CASE_A1, n_high, -1, 1, 0), count
+        if share[best] >= t_low:
+            return _case(CASE_A2, best, n_low, 0, 1), count
+        return _case(CASE_A3, best, -1, 0, 0), count
+    best, count = _least(share, position, n_high, share.size, FAR, False)
+    if best < 0 or _precedes(share, position, t_c, best, 0, False):
+        best = t_c
+    least[1] = best
+    if share[best] >= t_low:
+        return _case(CASE_B1, t_c, n_low, 0, 1), count + 1
+    return _case(CASE_B2, t_c, best - n_high, 0, 0), count + 1
 
 
-def _algorithm1(heads: Heads) -> list[Rule]:
-    share = heads.share = heads.shares()
-    at_border = heads.high & (heads.position == (heads.n - heads.window)[:, None])
-    full, t_c = at_border.any(axis=1), np.argmax(at_border, axis=1)
-    s_c = np.take_along_axis(share, t_c[:, None], 1)[:, 0]
-    low, high = heads.thresholds[:, 0], heads.thresholds[:, 1 if heads.device.low else 0]
-    above, between = full & (s_c >= low) & (s_c >= high), full & (s_c >= low) & (s_c < high)
-    v_high, s_high = heads.least(0, heads.old & heads.high & above[:, None], heads.position)
-    with_t_c = (heads.used & ~heads.high) | (heads.slot == t_c[:, None])
-    v_low, s_low = heads.least(1, with_t_c & between[:, None], heads.position)
-    append, grown = (heads.n_high, -1, 1, 0), (heads.n_low, 0, 1)
-    return [
-        (~full, (W, *append)),
-        (s_c < low, (C, t_c, -1, 0, 0)),
-        (above & (s_high >= high), (A1, *append)),
-        (above & (s_high >= low), (A2, v_high, *grown)),
-        (above, (A3, v_high, -1, 0, 0)),
-        (s_low >= low, (B1, t_c, *grown)),
-        (between, (B2, t_c, v_low - heads.n_high, 0, 0)),
-    ]
-
-
-def _diffkv(heads: Heads) -> list[Rule]:
-    base = np.where(heads.n > 0, np.float32(1) / np.maximum(heads.n, 1).astype(np.float32), np.float32(0))
-    prune, quant = base * heads.thresholds[:, 0], base * heads.thresholds[:, 1]
-    inside = np.where(heads.high, heads.slot, heads.slot - heads.n_high[:, None])
-    rank = _reversed(inside % LANES) * (1 << 32) + inside
-    v_high, s_high = heads.least(0, heads.old & heads.high, rank)
-    v_low, s_low = heads.least(1, heads.old & ~heads.high, rank)
-    few = heads.n_high + heads.n_low + 1 <= heads.window
-    append, everywhere = (APPEND, heads.n_high, -1, 1, 0), np.ones_like(few)
-    return [
-        (few, append),
-        ((s_high < prune) & (s_high < s_low), (PRUNE, v_high, -1, 0, 0)),
-        ((s_high < quant) & (s_low < prune), (SWAP, v_high, v_low - heads.n_high, 0, 0)),
-        (s_high < quant, (DOWNGRADE, v_high, heads.n_low, 0, 1)),
-        (everywhere, append),
-    ]
-
-
-def _reversed(lane: np.ndarray) -> np.ndarray:
-    """`lane` with its LANE_BITS bits in reverse."""
-    word = np.zeros_like(lane)
-    for bit in range(LANE_BITS):
-        word |= ((lane >> bit) & 1) << (LANE_BITS - 1 - bit)
-    return word
-
-
-def _static(heads: Heads) -> list[Rule]:
-    budget = np.maximum(heads.window, (heads.n + 1) * heads.device.keep_percent // 100)
-    victim, _ = heads.least(0, heads.old & heads.high, heads.position)
-    full = heads.n_high + 1 > budget
-    return [(full, (STATIC_DROP, victim, -1, 0, 0)), (~full, (STATIC_APPEND, heads.n_high, -1, 1, 0))]
+@callee
+def _diffkv(share, position, n_high, n, window, limits, least):  # type: ignore[no-untyped-def]
+    """The decision of the published code, and the number of candidates."""
+    prune, quant, size = np.float32(0), np.float32(0), share.size
+    if n > 0:
+        base = np.float32(np.float32(1) / np.float32(n))
+        prune, quant = np.float32(base * limits[0]), np.float32(base * limits[1])
+    high, of_high = _least(share, position, 0, n_high, n - window, True)
+    low, of_low = _least(share, position, n_high, size, n - window, True)
+    s_high, s_low, count = MOST, MOST, of_high + of_low
+    if high >= 0:
+        s_high = share[high]
+    if low >= 0:
+        s_low = share[low]
+    least[0], least[1] = high, low
+    if size + 1 > window:
+        if s_high < prune and s_high < s_low:
+            return _case(PRUNE, high, -1, 0, 0), count
+        if s_high < quant and s_low < prune:
+            return _case(SWAP, high, low - n_high, 0, 0), count
+        if s_high < quant:
+            return _case(DOWNGRADE, high, size - n_high, 0, 1), count
+    return _case(APPEND, n_high, -1, 1, 0), count

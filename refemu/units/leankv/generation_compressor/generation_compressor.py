@@ -4,11 +4,10 @@ Paper: [leankv §4, Algorithm 1]. Decides from the state before the step.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
 from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, RunFunction, Unit, constant, decides
 from refemu.units.leankv.generation_compressor.decisions import (
@@ -40,20 +39,18 @@ class GenerationCompressor(Combinational):
         "comparisons": "candidates of argmin",
     }
     initial: ClassVar[dict[str, Any]] = {"window": 1, "slots": (-1, -1)}
-    slots: int = 16  #: most tokens that a head stores, 1 to 2**24
+    slots: Annotated[int, 1, 1 << 24] = 16  #: most tokens that a head stores, 1 to 2**24
     policy: Policy = "algorithm1"  #: rule of the decision (D-leankv-26)
     #: quantity of algorithm1: a token's share, or the running sum of the shares up to its own (D-leankv-27)
     score_rule: ScoreRule = "share"
     low: bool = True  #: whether a low precision exists
-    keep_percent: int = 100  #: budget of `static`, 0 to 100
+    keep_percent: Annotated[int, 0, 100] = 100  #: budget of `static`, 0 to 100
     score_queries: int | None = None  #: number of the prompt's last queries that a score was summed over; or all
     include_self: bool = False  #: whether a token's own query counted
     #: whether `position` is that of the published code, so that n - position is the count and the age (D-leankv-47)
     epoch: bool = False
 
     def check(self) -> None:
-        require_int(self.slots, 1, 1 << 24, self.name, "slots")
-        require_int(self.keep_percent, 0, 100, self.name, "keep_percent")
         require_queries(self.score_queries, self.name)
 
     @constant

@@ -9,8 +9,11 @@ from refemu.arith.kernels.scalars import FP32_FMA, ONE, canonical, exp, fma32
 from refemu.units.leankv.kernels.pages import P_TOKENS, P_V_BITS, page_keys, page_values
 
 # Entries of `settings`: accumulator, reciprocal, quirk lane_max, sums of a logit, accumulators of a warp (0: only one),
-# warps, threads of the sum of exponentials, neighbouring slots of an accumulator, whether accumulators add up in turn.
-S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS, S_WARPS, S_THREADS, S_SLOTS, S_IN_TURN = range(9)
+# warps, threads of the sum of exponentials, neighbouring slots of an accumulator, whether accumulators add up in turn,
+# tokens of a chunk (0: all), whether p of token t is weighted as of chunk t // tokens.
+S_ACC, S_RECIP, S_LANE_MAX, S_SUMS, S_ROWS, S_WARPS, S_THREADS, S_SLOTS, S_IN_TURN, S_CHUNK, S_BY_NUMBER = range(11)
+# Entries of `numbers`: factor of the logits, epsilon of a sum of exponentials, and the decimal that it is written as.
+N_SCALE, N_EPSILON, N_DECIMAL = range(3)
 # Columns of `tasks`: KV head, pages of both sections that make its chunk (first and last, one too far), its tokens.
 T_UNIT, T_FIRST, T_LAST, T_START, T_END = 0, 1, 3, 5, 6
 WARP = 32  # threads
@@ -25,8 +28,8 @@ def paged_heads(q, memory, tables, numbers, settings, tasks, results, first, las
     p (U, G, tokens) <- probabilities within each chunk; tops (chunks, G) <- keys of the maxima; totals (chunks, G) <-
     sums of exponentials; out (chunks, G, F) <- sums of values, not yet rounded. Images are (pages, words); cells of
     heads, (U, L), page ids, high ones from the left, low ones from the right; lengths, (U, 2), tokens; packs, (2, P),
-    words of a page's packs of token 0; numbers: factor of the logits, epsilon of a sum of exponentials. Unless they are
-    empty, logits, (U, G, tokens), <- those of the chunks, and accs, (chunks, G, accumulators, F), <- accumulators.
+    words of a page's packs of token 0. Unless they are empty, logits, (U, G, tokens), <- those of the chunks, and accs,
+    (chunks, G, accumulators, F), <- accumulators.
     """
     layout, key_packs, value_packs = tables
     p, tops, totals, out, logits, accs = results
@@ -36,6 +39,7 @@ def paged_heads(q, memory, tables, numbers, settings, tasks, results, first, las
     words, meta = np.empty(max(most, depth), np.uint32), np.empty((2, most), np.float32)
     acc = np.empty((q.shape[1], max(np.int64(1), settings[S_ROWS] * settings[S_WARPS]), depth), np.float32)
     order, places = np.empty(most, np.int64), np.empty((2, depth), np.int64)
+    scale, epsilon = np.float32(numbers[N_SCALE]), np.float32(numbers[N_EPSILON])
     for s in range(2):
         per = 16 // layout[s, P_V_BITS]
         for f in range(depth):
@@ -44,16 +48,21 @@ def paged_heads(q, memory, tables, numbers, settings, tasks, results, first, las
         task = tasks[n]
         u = task[T_UNIT]
         part = memory[0], memory[1][u], memory[2][u]
-        _logits_of(q[u], part, layout, key_packs, numbers[0], settings, task, p[u], tops[n], (words, meta, keys, sums))
+        _logits_of(q[u], part, layout, key_packs, scale, settings, task, p[u], tops[n], (words, meta, keys, sums))
         for g in range(q.shape[1]):
             if logits.size > 0:
                 copy_all(p[u, g, task[T_START] : task[T_END]], logits[u, g, task[T_START] : task[T_END]])
-            key = tops[n, g]
-            top = np.int32(key ^ np.int32((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
-            totals[n, g] = _chances(p[u, g, task[T_START] : task[T_END]], top, numbers[1], settings)
+            chances = p[u, g, task[T_START] : task[T_END]]
+            totals[n, g] = _chances(chances, value_of(tops[n, g]), epsilon, settings)
         work = words, values, weights, order, acc, places
         held = accs[n % max(1, accs.shape[0])]
         _values_of(part, layout, value_packs, settings, task, p[u], out[n], held, work)
+
+
+@callee
+def value_of(key):
+    """float32 value of an integer key with the same order."""
+    return np.int32(key ^ np.int32((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
 
 
 @callee
@@ -214,7 +223,7 @@ def _chances(x, top, eps, settings):
         for t0 in range(0, x.size, lanes.size):
             part = x[t0 : t0 + lanes.size]
             plus(part, lanes[: part.size])
-        total = _tree_of_lanes(lanes)
+        total = tree_of_lanes(lanes)
     bottom = np.float32(total + eps)
     if settings[S_RECIP]:
         inverse = np.float32(ONE / bottom)
@@ -227,7 +236,7 @@ def _chances(x, top, eps, settings):
 
 
 @callee
-def _tree_of_lanes(lanes):
+def tree_of_lanes(lanes):
     """The sum of all lanes: halves within each warp, then halves of the warps' results."""
     warp = min(lanes.size, WARP)
     half = warp // 2

@@ -98,33 +98,3 @@ def _joined(p, mean):
         elif p[g] > joined or p[g] != p[g]:
             joined = p[g]
     return np.float32(joined / np.float32(p.size)) if mean else joined
-
-
-@kernel
-def mean_shares(score, position, stored, n, prompt, counting, share):
-    """share (U, slots) <- means of the scores of stored tokens over their sum in turn; returns the divisions it took.
-
-    counting: last queries of a prompt that count, a large number for all; whether a token's own query counts; whether
-    `position` is n minus the count.
-    """
-    divisions = np.int64(0)
-    for u in range(share.shape[0]):
-        total, row, start = np.float32(0), share[u], prompt[u] - min(prompt[u], counting[0])
-        for i in range(stored[u]):
-            at = np.int64(position[u, i])
-            first = at + np.int64(1) - counting[1]
-            if counting[2] != 0:
-                first = at
-            elif at < prompt[u]:
-                first = max(first, start)
-            count = n[u] - first
-            row[i] = np.float32(0)
-            if count > 0:
-                row[i] = np.float32(score[u, i] / np.float32(count))
-            divisions += np.int64(count != 0)
-            total = np.float32(total + row[i])
-        if total != 0:
-            for i in range(stored[u]):
-                row[i] = np.float32(row[i] / total)
-            divisions += stored[u]
-    return divisions

@@ -1,41 +1,37 @@
 """Generation steps of KV heads that share a pool of pages, and the calls of their memory managers.
 
-Paper: [leankv §4 Algorithm 1, §5.3, §6.1]. `all_events` does all events of devices one after the other, shares under
-Algorithm 1; `call` and `misplaced` are the stages of one event of many devices for other rules.
-
-Everywhere: pools = cells (H, L), used (H, 2), tokens (H, 2), ring (pages,), ends (2,) as page_manager's kernels have
-them; held = a row of requests, loaded (H, 2). `all_events`, `call` and `misplaced` take arrays with devices in front,
-and `managed` all R requests of a device, with entries R * H instead of H.
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1]. Everywhere: pools = cells (H, L), used (H, 2), tokens (H, 2), ring (pages,),
+ends (2,) as page_manager's kernels have them; held = a row of requests, loaded (H, 2). `all_events` takes arrays with
+devices in front, and `_managed` all R requests of a device, with entries R * H instead of H.
 """
 
 import numpy as np
 
 from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels import narrow_all
-from refemu.arith.kernels.scalars import U, canonical, widen
-from refemu.units.leankv.generation_compressor.compiled import choose
-from refemu.units.leankv.kernels.attention import paged_heads
-from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS, mean_shares, paged_scores
-from refemu.units.leankv.kv_compressor.compiled import store
-from refemu.units.leankv.page_manager.compiled.events import (
-    Z_SCRUB,
-    finish,
-    prompt_allocate,
-    prompt_release,
-    step_allocate,
+from refemu.units.leankv.generation_compressor.compiled import (
+    ALGORITHM1,
+    R_EPOCH,
+    R_POLICY,
+    R_SELF,
+    RULES,
+    STATIC,
+    choose,
 )
+from refemu.units.leankv.kernels.attention import paged_heads
+from refemu.units.leankv.kernels.chunks import join_chunks, tasks_of
+from refemu.units.leankv.kernels.pages import P_TOKENS, paged_scores
+from refemu.units.leankv.kernels.records import lower, put
+from refemu.units.leankv.page_manager.compiled.events import PRUNED, Z_SCRUB, called
 from refemu.units.leankv.paged_attention.compiled.page_reads import gather
 
 LOAD, ADMIT, STEP = range(3)  # operations; any other is the end of a request
 MOST = Z_SCRUB + 1  # entry of `sizes`: most tokens of a prompt
 SEEN, PROMPT = range(2)  # entries of a row of `requests`: tokens so far (0: no request), tokens of the prompt
-# Entries of `totals`: pages allocated and recycled, levels and additions of prefix sums, tokens pruned; divisions and
-# comparisons of decisions; tokens written and requantized; words that plans read, that moves read, of records written.
-ALLOCATED, RECYCLED, LEVELS, ADDS, PRUNED, DIVISIONS, COMPARISONS, WRITTEN, MOVED = range(9)
-PLAN_WORDS, MOVE_WORDS, RECORD_WORDS, TOTALS = range(9, 13)
-# Entries of `rule`: last queries that count, include_self, epoch, whether there is a low precision, the mean of heads.
-R_QUERIES, R_SELF, R_EPOCH, R_LOW, R_MEAN = range(5)
-S_BITS, S_GROUPS, S_CODES, S_META = 0, 1, 4, 5  # columns of the sides of a record, see kv_compressor
+# Entries of `totals` after those of the manager: divisions and comparisons of decisions; tokens written and moved;
+# words that plans read, that moves read, of records written.
+DIVISIONS, COMPARISONS, WRITTEN, MOVED, PLAN_WORDS, MOVE_WORDS, RECORD_WORDS, TOTALS = range(PRUNED + 1, PRUNED + 9)
+R_MEAN = RULES  # entry of `rule` after those of generation_compressor: the mean of heads
 
 
 @kernel
@@ -43,20 +39,20 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
     """Whether all events of devices `first` to `last` are admitted; with arrays (D, E, ...) for D devices, E events.
 
     ports: op, members and prompts (R,), then for each request tokens retained (H, 2), section, score, position (H,),
-    key, value (H, F), q (H, G, F) as float32; window, thresholds. For each request shown <- choice, victim, low_slot
-    (H,), taken (H, 2), written, moved (H, words), out, p, scores.
+    vectors of key and value (H, 2, F), q (H, G, F) as float32; window, thresholds. For each request shown <- choice,
+    victim, low_slot (H,), taken (H, 2), written, moved (H, words), out, p, scores.
     registers <- tokens so far, stored, loaded (H, 2), cells (H, L), place of the next free page, free pages.
-    images (D, pages, words). sizes, sums: as `call` has them. pages: layout, words of packs of keys and of values,
-    numbers and settings of `paged_heads`, sections of `gather`. storage: words of slots and sides of a high page, then
-    of a low one. totals (D, TOTALS) += counts.
+    images (D, pages, words). sizes, sums: as of `_managed`. pages: layout, words of packs of keys and of values,
+    numbers and settings of `paged_heads`, sections of `gather`. storage: as records.py has it. totals (D, TOTALS) +=
+    counts.
     """
-    op, members, prompt, keep, section, score, position, key, value, q, window, limits = ports
+    op, members, prompt, keep, section, score, position, vectors, q, window, limits = ports
     choice, victim, low_slot, taken, written, moved, out, p, scores = shown
     seen, stored, loads, table, start, free = registers
     cells, used, tokens, ring, ends = pools
     requests, loaded = held
     count, heads = requests.shape[1], keep.shape[3]
-    plan = np.empty((count, 5, heads), np.int64)
+    plan = np.empty((count, 7, heads), np.int64)
     for d in range(first, last):
         all_cells, all_tokens = cells[d].reshape(count * heads, -1), tokens[d].reshape(count * heads, 2)
         pool = (all_cells, used[d], all_tokens, ring[d], ends[d])
@@ -77,7 +73,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
                     choice[d, e, r, h], victim[d, e, r, h] = plan[r, 0, h], plan[r, 1, h]
                     low_slot[d, e, r, h] = plan[r, 2, h]
                     grow[r, h, 0], grow[r, h, 1] = plan[r, 3, h], plan[r, 4, h]
-            if not managed(
+            if not _managed(
                 op[d, e], members[d, e], prompt[d, e], grow, sizes, sums, pool, (requests[d], loaded[d]), taken[d, e],
                 totals[d],
             ):  # fmt: skip
@@ -88,14 +84,14 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
                     (requests[d, r], loaded[d, r]),
                 )
                 if op[d, e] == LOAD:
-                    operands = section[d, e, r], score[d, e, r], position[d, e, r], key[d, e, r], value[d, e, r]
+                    operands = section[d, e, r], score[d, e, r], position[d, e, r], vectors[d, e, r]
                     records = written[d, e, r]
                     if not _loaded(images[d], pages_of, request, pages[5], storage, rule, operands, records, totals[d]):
                         return False
                 elif op[d, e] == STEP and members[d, e, r] != 0:
                     newest = requests[d, r, SEEN] - 1
-                    both, vectors = (written[d, e, r], moved[d, e, r]), (key[d, e, r], value[d, e, r])
-                    if not _stored(images[d], pages_of, newest, pages[0], storage, plan[r], *vectors, both, totals[d]):
+                    both, new = (written[d, e, r], moved[d, e, r]), vectors[d, e, r]
+                    if not _stored(images[d], pages_of, newest, pages[0], storage, plan[r], new, both, totals[d]):
                         return False
                     _attended(
                         images[d], pages_of, newest, pages, rule, q[d, e, r], out[d, e, r], p[d, e, r], scores[d, e, r]
@@ -107,7 +103,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
 
 @callee
 def _decided(images, pool, request, sections, window, limits, rule, plan, totals):
-    """plan (5, H) <- decisions of all heads; return False for an invalid step."""
+    """plan (7, H) <- decisions of all heads; return False for an invalid step."""
     cells, _, tokens, _, _ = pool
     numbers, loaded = request
     if numbers[SEEN] == 0:
@@ -121,17 +117,19 @@ def _decided(images, pool, request, sections, window, limits, rule, plan, totals
         words += tokens[h, 0] + tokens[h, 1]
     score, position = np.empty((heads, most), np.uint32), np.empty((heads, most), np.uint32)
     gather(images, cells, tokens, sections, score, position)
-    if _in_window(position, tokens, numbers[SEEN] - window):
+    if rule[R_POLICY] == ALGORITHM1 and _in_window(position, tokens, numbers[SEEN] - window):
         return False
     inputs, thresholds = np.empty((5, heads), np.int64), np.empty((heads, 2), np.float32)
     for h in range(heads):
         inputs[0, h], inputs[1, h], inputs[2, h] = tokens[h, 0], tokens[h, 1], numbers[SEEN]
         inputs[3, h], inputs[4, h] = numbers[PROMPT], window
         thresholds[h, 0], thresholds[h, 1] = limits[0], limits[1]
-    share = np.empty((heads, most), np.float32)
-    held, counting = inputs[0] + inputs[1], rule[: R_EPOCH + 1]
-    totals[DIVISIONS] += mean_shares(score.view(np.float32), position, held, inputs[2], inputs[3], counting, share)
-    totals[COMPARISONS] += choose(share, position, inputs, thresholds, rule[R_LOW], plan)
+        if rule[R_POLICY] == STATIC and tokens[h, 1] > 0:
+            return False
+    share, total = np.empty((heads, most), np.float32), np.empty(heads, np.float32)
+    divisions, looked = choose(score.view(np.float32), position, inputs, thresholds, rule, share, total, share, plan)
+    totals[DIVISIONS] += divisions
+    totals[COMPARISONS] += looked
     totals[PLAN_WORDS] += 4 * words
     return True
 
@@ -150,8 +148,7 @@ def _loaded(images, pool, request, sections, storage, rule, operands, written, t
     """Write retained tokens of a prompt into their slots, at most one of a head; return False for an invalid one."""
     cells, _, tokens, _, _ = pool
     numbers, loaded = request
-    section, score, position, key, value = operands
-    words, place = np.empty((2, 1), np.uint32), np.empty((2, 1), np.int64)
+    section, score, position, vectors = operands
     for h in range(section.size):
         if section[h] == 0:
             continue
@@ -161,15 +158,12 @@ def _loaded(images, pool, request, sections, storage, rule, operands, written, t
             return False
         if rule[R_EPOCH] == 0 and _held(images, cells[h : h + 1], loaded[h : h + 1], sections, position[h]):
             return False
-        words[0, 0], words[1, 0] = np.uint32(score[h]), np.uint32(position[h])
-        place[0, 0], place[1, 0] = _place(cells, h, s, slot, held), slot % held
-        table, sides = storage[2 * s], storage[2 * s + 1]
-        if not store(images, place, table, key[h : h + 1], value[h : h + 1], sides, words):
+        image = _place(cells, h, s, slot, held)
+        if not put(images, image, slot % held, storage, s, vectors[h], score[h], position[h], written[h]):
             return False
-        _read(images[place[0, 0]], table[place[1, 0]], written[h])
         loaded[h, s] += 1
         totals[WRITTEN] += 1
-        totals[RECORD_WORDS] += table.shape[1]
+        totals[RECORD_WORDS] += storage[2 * s].shape[1]
     return True
 
 
@@ -186,59 +180,25 @@ def _held(images, cells, lengths, sections, position):
 
 
 @callee
-def _read(image, where, record):
-    """record <- the words of a slot."""
-    for w in range(where.size):
-        record[w] = image[where[w]]
-
-
-@callee
-def _stored(images, pool, newest, layout, storage, plan, key, value, records, totals):
+def _stored(images, pool, newest, layout, storage, plan, vectors, records, totals):
     """Do the moves of all heads and write their new tokens; return False for an invalid vector."""
-    cells = pool[0]
+    cells, held, fits = pool[0], layout[0, P_TOKENS], layout[1, P_TOKENS]
     written, moved = records
-    high, low = storage[0], storage[2]
-    words, place = np.empty((2, 1), np.uint32), np.empty((2, 1), np.int64)
-    vectors = np.empty((2, 1, key.shape[1]), np.float32)
-    record = np.empty(high.shape[1], np.uint16)
-    for h in range(key.shape[0]):
-        slot, held = plan[1, h], layout[0, P_TOKENS]
+    for h in range(vectors.shape[0]):
+        slot, to = plan[1, h], plan[2, h]
         image, inside = _place(cells, h, 0, slot, held), slot % held
-        if plan[2, h] >= 0:
-            _read(images[image], high[inside], record)
-            for side in range(2):
-                _decoded(record, storage[1][side], np.float32(layout[0, P_SIGN]), vectors[side, 0])
-            for w in range(2):
-                at = record.size - 4 + 2 * w
-                words[w, 0] = U(record[at]) | U(U(record[at + 1]) << U(16))
-            to, fits = plan[2, h], layout[1, P_TOKENS]
-            place[0, 0], place[1, 0] = _place(cells, h, 1, to, fits), to % fits
-            if not store(images, place, low, vectors[0], vectors[1], storage[3], words):
+        if to >= 0:
+            target = _place(cells, h, 1, to, fits)
+            if not lower(images, image, inside, target, to % fits, storage, vectors.shape[2], moved[h]):
                 return False
-            _read(images[place[0, 0]], low[place[1, 0]], moved[h])
             totals[MOVED] += 1
-            totals[MOVE_WORDS] += high.shape[1]
-            totals[RECORD_WORDS] += low.shape[1]
-        words[0, 0], words[1, 0] = U(0), U(newest)
-        place[0, 0], place[1, 0] = image, inside
-        if not store(images, place, high, key[h : h + 1], value[h : h + 1], storage[1], words):
+            totals[MOVE_WORDS] += storage[0].shape[1]
+            totals[RECORD_WORDS] += storage[2].shape[1]
+        if not put(images, image, inside, storage, 0, vectors[h], 0, newest, written[h]):
             return False
-        _read(images[image], high[inside], written[h])
         totals[WRITTEN] += 1
-        totals[RECORD_WORDS] += high.shape[1]
+        totals[RECORD_WORDS] += storage[0].shape[1]
     return True
-
-
-@callee
-def _decoded(record, side, sign, out):
-    """out (F,) <- the vector of one side of a record."""
-    bits, size = side[S_BITS], out.size // side[S_GROUPS]
-    mask = U((1 << bits) - 1)
-    for f in range(out.size):
-        at = side[S_META] + 2 * (f // size)
-        scale, offset = widen(record[at]), np.float32(sign * widen(record[at + 1]))
-        code = U(U(record[side[S_CODES] + f * bits // 16]) >> U(f * bits % 16)) & mask
-        out[f] = canonical(np.float32(np.float32(scale * np.float32(np.int32(code))) + offset))
 
 
 @callee
@@ -247,53 +207,35 @@ def _attended(images, pool, newest, pages, rule, q, out, p, scores):
     cells, _, tokens, _, _ = pool
     layout, key_packs, value_packs, numbers, settings, sections = pages
     heads, group, features = q.shape
-    tasks, kept = np.zeros((heads, 7), np.int64), np.empty(heads, np.int64)
-    for h in range(heads):
-        tasks[h, 0], tasks[h, 6] = h, tokens[h, 0] + tokens[h, 1]
-        for s in range(2):
-            held = layout[s, P_TOKENS]
-            tasks[h, 3 + s] = (tokens[h, s] + held - 1) // held
-        kept[h] = newest
-        if rule[R_SELF] != 0:
-            kept[h] = -1
-    tops, bottoms = np.empty((heads, group), np.int32), np.empty((heads, group), np.float32)
-    attention = np.empty((heads, group, features), np.float32)
+    tasks, kept = tasks_of(tokens, layout, settings), np.full(heads, newest)
+    if rule[R_SELF] != 0:
+        kept[:] = -1
+    tops, bottoms = np.empty((len(tasks), group), np.int32), np.empty((len(tasks), group), np.float32)
+    sums, attention = np.empty((len(tasks), group, features), np.float32), np.empty(q.shape, np.float32)
     logits, accs = np.empty((0, 0, 0), np.float32), np.empty((1, 0, 0, 0), np.float32)
     memory, tables = (images, cells, tokens), (layout, key_packs, value_packs)
-    results = p, tops, bottoms, attention, logits, accs
-    paged_heads(q, memory, tables, numbers, settings, tasks, results, 0, heads)
+    results = p, tops, bottoms, sums, logits, accs
+    paged_heads(q, memory, tables, numbers, settings, tasks, results, 0, len(tasks))
+    join_chunks(tasks, results, numbers, settings, attention)
     narrow_all(attention.reshape(attention.size), out.reshape(out.size))
     paged_scores(images, cells, tokens, layout, kept, p, rule[R_MEAN] != 0, 0, heads)
     positions = np.empty(scores.shape, np.uint32)
     gather(images, cells, tokens, sections, scores, positions)
 
 
-@kernel
-def call(op, members, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, requests, loaded, taken, totals):
-    """Whether the call of every device (D,) is admitted; grow (D, R, H, 2): tokens retained, or that sections gain.
-
-    sizes: as the manager's kernels have them, and most tokens of a prompt. sums (R + 1, 4): levels and additions of
-    prefix sums over H and 2 H elements of so many requests. taken (D, R, H, 2) <- pages that a step takes. totals +=
-    pages allocated, recycled, levels, additions, tokens pruned.
-    """
-    entries = used.shape[1]
-    for d in range(op.size):
-        pool = (cells[d].reshape(entries, -1), used[d], tokens[d].reshape(entries, 2), ring[d], ends[d])
-        held = requests[d], loaded[d]
-        if not managed(op[d], members[d], prompt[d], grow[d], sizes, sums, pool, held, taken[d], totals):
-            return False
-    return True
-
-
 @callee
-def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
-    """Do the call of one device if it is admitted; return whether it was; see `call`."""
+def _managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
+    """Do the call of one device if it is admitted; return whether it was.
+
+    grow (R, H, 2): tokens retained, or that sections gain. sizes: as the manager's kernels have them, and most tokens
+    of a prompt. sums: as of `walk`. taken (R, H, 2) <- pages that a step takes.
+    """
     ring = pool[3]
     numbers, loaded = held
     if op == LOAD:
         return True
     heads, chosen = grow.shape[1], np.flatnonzero(members)
-    size, scan = chosen.size * heads, sums[chosen.size]
+    size = chosen.size * heads
     if size == 0:
         return False
     entries, lengths, ids = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(ring.size, np.int64)
@@ -308,26 +250,16 @@ def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
             at = i * heads + h
             entries[at], lengths[at] = r * heads + h, prompt[r]
             retained[0, at], retained[1, at] = grow[r, h, 0], grow[r, h, 1]
-    operands = pool, sizes, entries
-    if op == ADMIT:
-        if not _admitted(operands, lengths, retained, counts[:size], prefix[:size], ids, scan, totals):
+    moves = counts, prefix, np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), ids
+    for kind in range(op - np.int64(op == ADMIT), op + 1):  # an admission is both calls for a prompt
+        if not called(kind, pool, sizes, entries, lengths, retained[0], retained[1], moves, sums, totals):
             return False
-    elif op == STEP:
-        came, _, pruned = step_allocate(*operands, retained[0], retained[1], counts, prefix, ids)
-        if came < 0:
-            return False
+    if op == STEP:
         at = 0
         for i in range(2 * size):
             if counts[i] > 0:
                 taken[entries[i // 2] // heads, entries[i // 2] % heads, i % 2] = ids[at]
                 at += 1
-        totals[ALLOCATED] += came
-        totals[PRUNED] += pruned
-    else:
-        totals[RECYCLED] += finish(*operands, counts, prefix, ids)
-    if op != ADMIT:
-        totals[LEVELS] += scan[2]
-        totals[ADDS] += scan[3]
     for r in chosen:
         if op == STEP:
             numbers[r, SEEN] += 1
@@ -338,36 +270,6 @@ def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
         numbers[r, SEEN], numbers[r, PROMPT] = begins, begins
         loaded[r, :, :] = 0
     return True
-
-
-@callee
-def _admitted(operands, lengths, retained, counts, prefix, ids, scan, totals):
-    """Admit prompts of `lengths` tokens that retain `retained` (2, entries); return False for an invalid one."""
-    lacking, after = np.empty(lengths.size, np.int64), np.empty(lengths.size, np.int64)
-    came = prompt_allocate(*operands, lengths, counts, prefix, ids)
-    if came < 0:
-        return False
-    went, more, pruned = prompt_release(
-        *operands, lengths, retained[0], retained[1], counts, prefix, lacking, after, ids
-    )
-    if went < 0:
-        return False
-    scans = 2 + np.int64(more > 0)
-    totals[ALLOCATED] += came + more
-    totals[RECYCLED] += went
-    totals[LEVELS] += scans * scan[0]
-    totals[ADDS] += scans * scan[1]
-    totals[PRUNED] += pruned
-    return True
-
-
-@kernel
-def misplaced(position, lengths, border):
-    """Whether a low token is of the window: position (D, H, slots), lengths (D, H, 2), border (D,) its oldest token."""
-    devices = 0
-    for d in range(position.shape[0]):
-        devices += _in_window(position[d], lengths[d], border[d])
-    return devices > 0
 
 
 @callee

@@ -11,21 +11,15 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16, fp16_compiled
-from refemu.arith.jit import callee, kernel
+from refemu.arith.checks import refuse_as
+from refemu.arith.jit import kernel
 from refemu.formats import UnifiedPage
 from refemu.formats.leankv.affine import Preset
 from refemu.formats.leankv.compiled import affine as affine_compiled
 from refemu.formats.leankv.compiled import kv_page as kv_page_compiled
-from refemu.units.derivation import Arrays, compiled_run
-from refemu.units.leankv.kv_compressor import (
-    APPEND_HIGH,
-    APPEND_LOW,
-    DROP,
-    REPLACE,
-    UNIT,
-    KvCompressor,
-)
-from refemu.units.leankv.kv_compressor.tokens import put_prompt
+from refemu.units.derivation import Arrays, Rejected, compiled_run
+from refemu.units.leankv.kernels.records import lower, put, store
+from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE, UNIT, KvCompressor, tokens
 
 
 def write(
@@ -40,107 +34,31 @@ def write(
     position: Any,
 ) -> None:
     """As `kv_compressor.write`."""
-    if not _stored(page, preset, images, pages, slots, (key, value), score, position):
-        kv_page_compiled.write(page, images, pages, slots, _records(page, preset, key, value, score, position))
-
-
-def _stored(
-    page: UnifiedPage,
-    preset: Preset,
-    images: np.ndarray,
-    pages: Any,
-    slots: Any,
-    vectors: tuple[np.ndarray, np.ndarray],
-    score: Any,
-    position: Any,
-) -> bool:
-    """`write` by one kernel. Returns False, without a write, for 16 bits and for invalid arguments."""
-    sides, table = storage(page, preset)
-    shape = len(vectors[0]), page.head_size
     fits = images.dtype == np.uint16 and images.ndim == 2 and images.shape[1] == page.size // 2
-    if not sides.size or not fits or not images.flags.c_contiguous or any(x.shape != shape for x in vectors):
-        return False
-    key, value = (fp16_compiled.to_f32(x) if x.dtype == np.float16 else fp16_compiled.plain(x) for x in vectors)
-    if key.dtype != np.float32 or value.dtype != np.float32:
-        return False
-    words = np.empty((2, shape[0]), np.uint32)
-    words[0], words[1] = np.asarray(score, np.float32).view(np.uint32), np.asarray(position, np.int32).view(np.uint32)
-    places = np.empty((2, shape[0]), np.int64)
-    places[0], places[1] = pages, slots
-    with np.errstate(all="ignore"):
-        return bool(store(images, places, table, key, value, sides, words))
+    for x in (key, value):
+        fits &= x.shape == (len(key), page.head_size) and x.dtype in (np.float16, np.float32)
+    if fits and images.flags.c_contiguous:
+        table, sides = storage(page, preset)
+        words, places = np.empty((2, len(key)), np.uint32), np.empty((2, len(key)), np.int64)
+        words[0] = np.asarray(score, np.float32).view(np.uint32)
+        words[1] = np.asarray(position, np.int32).view(np.uint32)
+        places[0], places[1] = pages, slots
+        vectors = (fp16_compiled.to_f32(x) if x.dtype == np.float16 else fp16_compiled.plain(x) for x in (key, value))
+        with np.errstate(all="ignore"):
+            if store(images, places, table, *vectors, sides, words):
+                return
+    coded = page.config.key(preset).encode(key), page.config.value(preset).encode(value)  # says what is invalid
+    kv_page_compiled.write(page, images, pages, slots, page.record(*coded, score, position))
 
 
 @functools.lru_cache(maxsize=32)
 def storage(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
-    """`sides` of `store`, empty if it does not compute these formats, and its table."""
-    formats = page.config.key(preset), page.config.value(preset)
-    if not all(affine_compiled.fused(fmt) for fmt in formats):
-        return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64)
+    """Words of slots and sides of `storage`, as kernels/records.py has it."""
     sides = []
-    for fmt, side in zip(formats, ("key", "val"), strict=True):
+    for fmt, side in ((page.config.key(preset), "key"), (page.config.value(preset), "val")):
         starts = page.parts[side].start, page.parts[f"{side}_meta"].start
         sides.append((fmt.bits, fmt.groups, fmt.zero == "min", fmt.quant_div == "recip_mul", *starts))
-    return np.array(sides, np.int64), page.slot_words.copy()
-
-
-@kernel
-def store(images, places, table, key, value, sides, words):  # type: ignore[no-untyped-def]
-    """Records of key and value (count, F), with `words` (2, count) of score and position, into places (2, count).
-
-    sides (2, 6): for key and value: bits, groups, last zero, multiplies, first word of codes and of metadata.
-    Returns whether it was done: not with an invalid place or a vector that is not finite.
-    """
-    for i in range(places.shape[1]):
-        if not (0 <= places[0, i] < images.shape[0] and 0 <= places[1, i] < table.shape[0]):
-            return False
-    records = np.empty((places.shape[1], table.shape[1]), np.uint16)
-    if not _encoded(key, sides[0], records) or not _encoded(value, sides[1], records):
-        return False
-    for i in range(places.shape[1]):
-        record, image, where, last = records[i], images[places[0, i]], table[places[1, i]], table.shape[1] - 4
-        for w in range(last):
-            image[where[w]] = record[w]
-        for w in range(2):
-            image[where[last + 2 * w]] = np.uint16(words[w, i] & np.uint32(0xFFFF))
-            image[where[last + 2 * w + 1]] = np.uint16(words[w, i] >> np.uint32(16))
-    return True
-
-
-@callee
-def _encoded(x, side, records):  # type: ignore[no-untyped-def]
-    """Words and metadata of vectors x (count, F) into their parts of records; whether all are finite."""
-    bits, groups = side[0], side[1]
-    size, count = x.shape[1] * bits // 16, 2 * groups
-    codes, meta = np.empty(2 * size * x.shape[0], np.uint8), np.empty(count * x.shape[0], np.uint16)
-    rows = x.reshape(x.shape[0] * groups, x.shape[1] // groups)
-    if affine_compiled.encode_groups(rows, bits, side[2] != 0, side[3] != 0, codes, meta) >= affine_compiled.INFINITY:
-        return False
-    for i in range(x.shape[0]):
-        record, code = records[i], codes[2 * size * i :]
-        for w in range(size):
-            record[side[4] + w] = np.uint16(code[2 * w]) | np.uint16(np.uint16(code[2 * w + 1]) << np.uint16(8))
-        for w in range(count):
-            record[side[5] + w] = meta[count * i + w]
-    return True
-
-
-def _records(
-    page: UnifiedPage, preset: Preset, key: np.ndarray, value: np.ndarray, score: Any, position: Any
-) -> np.ndarray:
-    """`page.record` of key and value (count, F) in the formats of `preset`."""
-    records = np.empty((len(key), page.record_words), np.uint16)
-    for fmt, vectors, codes, metadata in (
-        (page.config.key(preset), key, "key", "key_meta"),
-        (page.config.value(preset), value, "val", "val_meta"),
-    ):
-        records[:, page.parts[codes]], records[:, page.parts[metadata]] = affine_compiled.encode_words(fmt, vectors)
-    for part, words in (
-        ("score", np.asarray(score, np.float32).view(np.uint32)),
-        ("pos", np.asarray(position, np.int32).view(np.uint32)),
-    ):
-        records[:, page.parts[part]] = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=-1)
-    return records
+    return page.slot_words.copy(), np.array(sides, np.int64)
 
 
 def requantize(
@@ -154,108 +72,112 @@ def requantize(
     write(low, preset, images, to_pages, to_slots, key, value, token.score, token.position)
 
 
-write_prompt = functools.partial(put_prompt, write)  #: As `kv_compressor.write_prompt`
+write_prompt = functools.partial(tokens.put_prompt, write)  #: As `kv_compressor.write_prompt`
 
 
 @compiled_run(UNIT)
 def run(device: KvCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """Run operations of the same index in all devices together."""
-    (count, events), heads = inputs[0].shape, Heads(device, len(inputs[0]))
-    names = [port.name for port in device.ports.outputs + device.ports.state]
-    for output in outputs:
-        output[...] = 0
-    for event in range(events):
-        shown = {name: output[:, event] for name, output in zip(names, outputs, strict=True)}
-        heads.step([array[:, event] for array in inputs], shown)
-    return count * events, heads.requantized, heads.pruned
+    """Run all operations of all devices."""
+    heads = Heads(device, len(inputs[0]))
+    if not heads.run(inputs, outputs):
+        raise Rejected
+    requantized, pruned = heads.counts.tolist()
+    return inputs[0].size, requantized, pruned
 
 
 class Heads:
     """Pages and lengths of many devices: for each its high pages, then its low pages."""
 
     def __init__(self, device: KvCompressor, count: int) -> None:
-        self.device, (self.high, self.low) = device, device.pages
-        self.pages = device.counts[0] + device.counts[1]
-        self.images = self.high.empty(self.pages * count)
-        self.n_high, self.n_low = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.requantized = self.pruned = 0
+        high, low = device.pages
+        self.images: np.ndarray = high.empty(count * (device.high_pages + device.low_pages))
+        self.images = self.images.reshape(count, -1, high.size // 2)
+        self.stored: np.ndarray = np.zeros((count, 2), np.int64)
+        self.counts: np.ndarray = np.zeros(2, np.int64)  #: tokens requantized and pruned
+        self._rooms = np.array([device.counts, (high.tokens, low.tokens)], np.int64)
+        self._storage = *storage(high, device.preset), *storage(low, device.preset)
 
-    def step(self, inputs: Sequence[np.ndarray], out: dict[str, np.ndarray]) -> None:
-        """Run one operation of every device; outputs and registers go into `out`."""
-        op, victim, low_slot, key, value, score, position = inputs
-        if not self._allowed(op, victim, low_slot):
-            self._refuse(op, victim, low_slot)
-        preset = self.device.preset
-        moves = np.flatnonzero(op == REPLACE)
-        if moves.size:
-            source, target = self._places(moves, 0, victim[moves]), self._places(moves, 1, low_slot[moves])
-            pairs = (np.stack(place, axis=1) for place in (source, target))
-            requantize(self.high, self.low, preset, self.images, *pairs)
-            out["moved"][moves] = kv_page_compiled.read(self.low, self.images, *target)
-        grown = (op == REPLACE) & (low_slot == self.n_low)
-        self.requantized += moves.size
-        self.pruned += int(np.count_nonzero(op == DROP)) + moves.size - int(np.count_nonzero(grown))
-        vectors = fp16.values(key), fp16.values(value)
-        slot = np.where(op == APPEND_HIGH, self.n_high, np.where(op == APPEND_LOW, self.n_low, victim))
-        for section, page in enumerate(self.device.pages):
-            rows = np.flatnonzero((op == APPEND_LOW) == section)
-            if rows.size:
-                places = self._places(rows, section, slot[rows])
-                record = vectors[0][rows], vectors[1][rows], score[rows].view(np.float32), position[rows]
-                write(page, preset, self.images, *places, *record)
-                out["written"][rows, : page.record_words] = kv_page_compiled.read(page, self.images, *places)
-        self.n_high += op == APPEND_HIGH
-        self.n_low += (op == APPEND_LOW) | grown
-        out["n_high"][:], out["n_low"][:] = self.n_high, self.n_low
-        images = self.images.reshape(len(op), self.pages, self.high.size // 2)
-        out["high"][:] = images[:, : self.device.counts[0]].reshape(out["high"].shape)
-        out["low"][:] = images[:, self.device.counts[0] :].reshape(out["low"].shape)
+    def run(self, inputs: Arrays, outputs: Arrays) -> bool:
+        """Run operations (devices, events); False for an invalid one, before which all are done."""
+        key, value, score, position = inputs[3:]
+        vectors = fp16_compiled.to_f32(fp16.values(np.stack([key, value], axis=-2)))
+        numbers = [array.astype(np.int64) for array in inputs[:3]]
+        for output in outputs:
+            output[...] = 0
+        ports = *numbers, vectors, score.view(np.uint32), position.view(np.uint32)
+        with np.errstate(all="ignore"):
+            return bool(
+                operations(ports, self.images, self.stored, self._rooms, self._storage, tuple(outputs), self.counts)
+            )
 
-    def _places(self, devices: np.ndarray, section: int, slot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Image and slot of section slots of some devices."""
-        tokens = self.device.pages[section].tokens
-        return devices * self.pages + section * self.device.counts[0] + slot // tokens, slot % tokens
 
-    def _allowed(self, op: np.ndarray, victim: np.ndarray, low_slot: np.ndarray) -> bool:
-        """Whether the operation of every device is allowed."""
-        takes, moves = (op == REPLACE) | (op == DROP), op == REPLACE
-        grows_low = (op == APPEND_LOW) | (moves & (low_slot == self.n_low))
-        room = [pages * page.tokens for pages, page in zip(self.device.counts, self.device.pages, strict=True)]
-        bad = (takes & (victim >= self.n_high)) | (moves & (low_slot > self.n_low))
-        bad |= ((op == APPEND_HIGH) & (self.n_high == room[0])) | (grows_low & (self.n_low == room[1]))
-        return not bad.any()
+@kernel
+def operations(ports, images, stored, rooms, storage, shown, counts):  # type: ignore[no-untyped-def]
+    """Whether all operations (D, E) are allowed.
 
-    def _refuse(self, op: np.ndarray, victim: np.ndarray, low_slot: np.ndarray) -> None:
-        """Raise the readable unit's error for the first invalid operation."""
-        for row in range(len(op)):
-            n_high, n_low = int(self.n_high[row]), int(self.n_low[row])
-            self.device.state = replace(self.device.state, n_high=n_high, n_low=n_low)
-            self.device._require_slots(int(op[row]), int(victim[row]), int(low_slot[row]))
+    ports: op, victim, low slot, vectors of key and value (2, F), score, position. images: (D, pages, words). stored:
+    (D, 2) tokens. rooms: pages of both sections, then tokens of their pages. storage: as kernels/records.py has it.
+    shown: outputs and registers. counts: tokens requantized and pruned.
+    """
+    op, victim, low_slot, vectors, score, position = ports
+    written, moved, n_high, n_low, high, low = shown
+    for d in range(op.shape[0]):
+        for e in range(op.shape[1]):
+            kind, slot, to, held = op[d, e], victim[d, e], low_slot[d, e], stored[d]
+            moves, section = kind == REPLACE, np.int64(kind == APPEND_LOW)
+            if kind < REPLACE:
+                slot = held[section]
+            grows = (kind == APPEND_HIGH, kind == APPEND_LOW or (moves and to == held[1]))
+            if (kind >= REPLACE and slot >= held[0]) or (moves and to > held[1]):
+                return False
+            for s in range(2):
+                if grows[s] and held[s] == rooms[0, s] * rooms[1, s]:
+                    return False
+            image, inside = section * rooms[0, 0] + slot // rooms[1, section], slot % rooms[1, section]
+            if moves:
+                to_image, to_inside, size = rooms[0, 0] + to // rooms[1, 1], to % rooms[1, 1], vectors.shape[3]
+                if not lower(images[d], image, inside, to_image, to_inside, storage, size, moved[d, e]):
+                    return False
+            token = vectors[d, e], score[d, e], position[d, e]
+            if not put(images[d], image, inside, storage, section, *token, written[d, e]):
+                return False
+            counts[0] += moves
+            counts[1] += np.int64(kind >= REPLACE) - np.int64(moves and grows[1])
+            held[0] += grows[0]
+            held[1] += grows[1]
+            n_high[d, e], n_low[d, e] = held[0], held[1]
+            high[d, e], low[d, e] = images[d, : rooms[0, 0]].reshape(-1), images[d, rooms[0, 0] :].reshape(-1)
+    return True
 
 
 class Stream:
     """One device, an operation at a time, for operations with hundreds of events."""
 
     def __init__(self, device: KvCompressor) -> None:
-        self._ports, self._heads = device.ports, Heads(device, 1)
+        self._device, self._heads = device, Heads(device, 1)
 
     def step(self, inputs: Sequence[Any]) -> dict[str, Any]:
         """Outputs and registers after an operation, in the form of a State; inputs from `accept`.
 
         Raises if the operation is invalid; nothing has changed then.
         """
-        arrays = [np.array([value], port.dtype) for value, port in zip(inputs, self._ports.inputs, strict=True)]
-        every = self._ports.outputs + self._ports.state
-        shown = {port.name: np.zeros((1, *port.shape), port.result_dtype) for port in every}
-        self._heads.step(arrays, shown)
-        return {name: tuple(array[0].tolist()) if array.ndim > 1 else int(array[0]) for name, array in shown.items()}
+        device, pages = self._device, self._device.counts[0]
+        ports, every = device.ports.inputs, device.ports.outputs + device.ports.state
+        arrays = [np.array([[value]], port.dtype) for value, port in zip(inputs, ports, strict=True)]
+        shown = [np.zeros((1, 1, *port.shape), port.result_dtype) for port in every]
+        if not self._heads.run(arrays, shown):
+            (n_high, n_low), (images,) = self._heads.stored[0].tolist(), self._heads.images
+            high, low = (tuple(part.ravel().tolist()) for part in (images[:pages], images[pages:]))
+            device.state = replace(device.state, n_high=n_high, n_low=n_low, high=high, low=low)
+            refuse_as(device.step, *inputs)
+        values = (array[0, 0].tolist() for array in shown)
+        pairs = zip(every, values, strict=True)
+        return {port.name: tuple(value) if port.shape else value for port, value in pairs}
 
-    def snapshot(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def snapshot(self) -> tuple[np.ndarray, np.ndarray]:
         """Pages and lengths."""
-        heads = self._heads
-        return heads.images.copy(), heads.n_high.copy(), heads.n_low.copy()
+        return self._heads.images.copy(), self._heads.stored.copy()
 
-    def restore(self, state: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    def restore(self, state: tuple[np.ndarray, np.ndarray]) -> None:
         """Restore pages and lengths from `snapshot`."""
-        images, n_high, n_low = state
-        self._heads.images[...], self._heads.n_high[...], self._heads.n_low[...] = images, n_high, n_low
+        self._heads.images[...], self._heads.stored[...] = state

@@ -5,12 +5,12 @@ prompt_compressor and generation_compressor decide the places.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, reject, require_int
+from refemu.arith.checks import Refused, reject
 from refemu.formats import UnifiedPage
 from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.affine import PRESETS, WORD, Affine
@@ -44,17 +44,13 @@ class KvCompressor(Sequential):
     low: PairName = "K4V2"  #: the low pair
     page_bytes: int = 384  #: bytes of a page
     preset: Preset = "paper"  #: preset of the codes
-    high_pages: int = 1  #: pages of the high section, 1 to 65536
-    low_pages: int = 1  #: pages of the low section, 1 to 65536
+    high_pages: Annotated[int, 1, 1 << 16] = 1  #: pages of the high section, 1 to 65536
+    low_pages: Annotated[int, 1, 1 << 16] = 1  #: pages of the low section, 1 to 65536
     k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`; so are the following
     k_group: int = UnifiedPage.k_group
     v_vec: int = UnifiedPage.v_vec
     v_group: int = UnifiedPage.v_group
     align: tuple[int, int] = ALIGN  #: bytes
-
-    def check(self) -> None:
-        for name in ("high_pages", "low_pages"):
-            require_int(getattr(self, name), 1, 1 << 16, self.name, name)
 
     @constant
     def pages(self) -> tuple[UnifiedPage, UnifiedPage]:

@@ -5,11 +5,11 @@ Paper: [leankv §2.2 Eq. (2), §6.2]. The stages are those of `formats.Affine`, 
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from refemu.arith.checks import Refused, reject, require_int
+from refemu.arith.checks import Refused, reject
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW, Affine
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Result, Unit, constant, decides
@@ -37,12 +37,11 @@ class KvQuantizer(Combinational):
         "roundings": "quotients or products rounded to an integer, one for each element",
     }
     initial: ClassVar[dict[str, int]] = {"bits": 1}
-    features: int = 32  #: features of a group, a multiple of 16 up to 4096
+    features: Annotated[int, 16, 1 << 12] = 32  #: features of a group, a multiple of 16 up to 4096
     preset: Preset = "paper"  #: preset of the codes, as for `Affine`
     quantize_with: QuantizeWith = "unrounded"  #: step and minimum from which codes are computed (D-leankv-3)
 
     def check(self) -> None:
-        require_int(self.features, 16, 1 << 12, self.name, "features")
         if self.features % WORD:
             raise Refused(f"{self.name}: features must be a multiple of 16, got {self.features}")
 

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from functools import reduce
 from itertools import product
 from operator import add
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, reject, require_int
+from refemu.arith.checks import Refused, reject
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Lanes, Ports, Sequential, Unit, constant, decides
 from refemu.units.leankv.generation_compressor import Policy, ScoreRule
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
@@ -67,7 +67,7 @@ class LayerStep(Sequential, Arithmetic, Paging):
         "manager": "State of the memory manager, as of unit page_manager",
         "heads": "States of the units of every entry: generation_compressor, kv_compressor, paged_attention",
     }
-    kv_heads: int = 3  #: H, KV heads, 1 to 1024
+    kv_heads: Annotated[int, 1, 1 << 10] = 3  #: H, KV heads, 1 to 1024
     heads: int = 3  #: G, query heads of a KV head, 1 to 1024
     page_bytes: int | None = 384  #: bytes of a page
     pages: int = 24  #: pages of the pool
@@ -83,11 +83,7 @@ class LayerStep(Sequential, Arithmetic, Paging):
     table_tokens: int | None = None  #: by default the tokens of a high page
     lazy_pages: bool = True  #: a page when a token needs it; else one for every full section
     scrub: bool = False  #: whether -1 is written into cells that are no longer used
-    requests: int = 1  #: R, requests at a time, 1 to 64
-
-    def check(self) -> None:
-        require_int(self.kv_heads, 1, 1 << 10, self.name, "kv_heads")
-        require_int(self.requests, 1, 1 << 6, self.name, "requests")
+    requests: Annotated[int, 1, 1 << 6] = 1  #: R, requests at a time, 1 to 64
 
     @constant
     def shape(self) -> Shape:

@@ -3,12 +3,13 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, require_bool, require_int
+from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.arith.records import require_options
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv.free_page_list import OutOfPages
 from refemu.units.leankv.free_page_list.free_page_list import whole
@@ -28,16 +29,16 @@ def up(tokens: Number, per_page: int) -> Number:
 class Shape:
     """Parameters of a manager."""
 
-    pages: int = 32  #: pages of the pool
-    layers: int = 1  #: layers of the model
-    heads: int = 2  #: KV heads of a layer
-    high_tokens: int = 2  #: TH, tokens of a high page
+    pages: Annotated[int, 1, 1 << 24] = 32  #: pages of the pool
+    layers: Annotated[int, 1, 1 << 24] = 1  #: layers of the model
+    heads: Annotated[int, 1, 1 << 24] = 2  #: KV heads of a layer
+    high_tokens: Annotated[int, 1, 1 << 24] = 2  #: TH, tokens of a high page
     low_tokens: int | None = 4  #: TL, tokens of a low page; None for one precision
-    max_len: int = 12  #: most tokens of a prompt, and capacity of an entry
-    slots: int = 2  #: simultaneous requests
+    max_len: Annotated[int, 1, 1 << 24] = 12  #: most tokens of a prompt, and capacity of an entry
+    slots: Annotated[int, 1, 1 << 24] = 2  #: simultaneous requests
     #: extra pages for the prompt of every head, 0 or 1, with two precisions (D-leankv-35)
-    reserve_low: int = 0
-    table_extra: int = 1  #: cells in addition to max_len / table_tokens (D-leankv-36)
+    reserve_low: Annotated[int, 0, 1] = 0
+    table_extra: Annotated[int, 0, 1 << 10] = 1  #: cells in addition to max_len / table_tokens (D-leankv-36)
     table_tokens: int | None = None  #: tokens for each cell of an entry; None = high_tokens
     lazy_pages: bool = True  #: a page when a token needs it; else one for every full section (D-leankv-34)
     scrub: bool = False  #: whether -1 is written into cells that are no longer used (D-leankv-40)
@@ -50,8 +51,7 @@ class Shape:
 
         Raises Refused: a size or width is out of range. Raises RefusedType: a size has another type.
         """
-        for name in ("pages", "layers", "heads", "high_tokens", "max_len", "slots"):
-            require_int(getattr(self, name), 1, 1 << 24, NAME, name)
+        require_options(self, NAME)
         for name in ("low_tokens", "table_tokens"):
             if getattr(self, name) is not None:
                 require_int(getattr(self, name), 1, 1 << 24, NAME, name)
@@ -60,10 +60,6 @@ class Shape:
                 f"{NAME}: a low page must hold at least as many tokens as a high one, got {self.low_tokens} "
                 f"and {self.high_tokens}"
             )
-        require_int(self.reserve_low, 0, 1, NAME, "reserve_low")
-        require_int(self.table_extra, 0, 1 << 10, NAME, "table_extra")
-        for name in ("lazy_pages", "scrub"):
-            require_bool(getattr(self, name), NAME, name)
 
     @property
     def length(self) -> int:

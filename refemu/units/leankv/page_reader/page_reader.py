@@ -4,12 +4,11 @@ Paper: [leankv §5.2, §6.2]. It is what a kernel computes that dequantizes a pa
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import require_choice, require_int
 from refemu.formats.leankv.affine import WORD, Affine
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Result, Unit, constant, decides
@@ -32,12 +31,10 @@ class PageReader(Combinational, Paging):
     name = "page_reader"
     events: ClassVar[tuple[str, ...]] = ("read",)
     counters: ClassVar[dict[str, str]] = {"pages": "pages read", "words": "16-bit words of tokens read"}
-    cells: int = 4  #: cells of the table entry, and pages on the port, 1 to 65536
+    cells: Annotated[int, 1, 1 << 16] = 4  #: cells of the table entry, and pages on the port, 1 to 65536
     output: Output = "fp32"  #: type of keys and values (D-leankv-74)
 
     def check(self) -> None:
-        require_int(self.cells, 1, 1 << 16, self.name, "cells")
-        require_choice(self.output, ("fp32", "fp16"), self.name, "output")
         _ = self.layouts  # rejects pages that hold no token
 
     @constant

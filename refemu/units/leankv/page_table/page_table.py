@@ -5,7 +5,7 @@ Paper: [leankv §5.2, Fig. 5].
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,15 +65,11 @@ class PageTable(InPlace):
         "written": "cells written with a page",
         "given_back": 'pages that "clear" and "split" recycled',
     }
-    slots: int = 1  #: simultaneous requests, 1 to 2**20
-    layers: int = 1  #: layers, 1 to 2**20
-    heads: int = 2  #: KV heads of a layer, 1 to 2**20
-    cells: int = 7  #: L, cells of one entry, 1 to 2**20
+    slots: Annotated[int, 1, 1 << 20] = 1  #: simultaneous requests, 1 to 2**20
+    layers: Annotated[int, 1, 1 << 20] = 1  #: layers, 1 to 2**20
+    heads: Annotated[int, 1, 1 << 20] = 2  #: KV heads of a layer, 1 to 2**20
+    cells: Annotated[int, 1, 1 << 20] = 7  #: L, cells of one entry, 1 to 2**20
     scrub: bool = False  #: whether -1 is written into cells that are no longer used
-
-    def check(self) -> None:
-        for name in ("slots", "layers", "heads", "cells"):
-            require_int(getattr(self, name), 1, 1 << 20, self.name, name)
 
     @constant
     def entries(self) -> int:

@@ -5,12 +5,13 @@ Paper: [leankv §6.2].
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_bool, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, at, first_index, reject, require_choice
 from refemu.arith.orders import Chunks, Halves, Lanes, Order, Sequential, Tree
+from refemu.arith.records import require_options
 from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
@@ -24,14 +25,8 @@ WARP = 32  #: threads of a warp
 SumOrder = Literal["kernel", "sequential"]  #: Order of attention's sums (D-leankv-41)
 Join = Literal["tree", "sequential"]  #: Order of the sum of accumulators (D-leankv-56)
 SoftmaxDiv = Literal["div", "recip_mul"]  #: Division of the softmax (D-leankv-45)
-#: Parameters of a block of threads, with their least and most
-BLOCK = (
-    ("warps", 1, 32),
-    ("sum_threads", 1, 1024),
-    ("key_threads", 0, 32),
-    ("value_rows", 0, 32),
-    ("value_slots", 0, 1024),
-)
+#: Parameters of a block of threads
+BLOCK = ("warps", "sum_threads", "key_threads", "value_rows", "value_slots")
 EPSILON = float(np.float32(1e-6))  #: Softmax epsilon of the published code
 
 
@@ -44,39 +39,37 @@ class Arithmetic:
     softmax_div: SoftmaxDiv = "div"  #: e by "div"; or "recip_mul": times the rounded 1 / sum
     softmax_eps: float = 0.0  #: added to the sum of a chunk and of all before the division; a float32 value
     lane_max: bool = False  #: quirk: whether the maximum is that of slots 0, 4, 8, ... of the pages only
-    partition_tokens: int = 0  #: tokens above which a head is divided into chunks, rounded by `chunk`; 0 = never
+    #: tokens above which a head is divided into chunks, rounded by `chunk`; 0 = never
+    partition_tokens: Annotated[int, 0, 1 << 24] = 0
     partition_score: bool = False  #: quirk: whether p of token t is weighted as in chunk t // chunk, not its own
     include_self: bool = False  #: whether the newest token's p is added to its own score (D-leankv-17)
     gqa: Gqa = "max"  #: p added to a score: the largest of the heads, or the "mean" (D-leankv-19)
-    warps: int = WARPS  #: warps of a block, which take the pages of a section in turn (this and the rest: D-leankv-56)
-    sum_threads: int = WARPS * WARP  #: threads that sum the exponentials
-    key_threads: int = 0  #: threads that share a key; 0 = Kgroup of the pages
-    value_rows: int = 0  #: accumulators of a warp; 0 = 32 / Vgroup of the pages
-    value_slots: int = 0  #: neighbouring slots of a page that share an accumulator; 0 = Vvec of the pages
+    #: warps of a block, which take the pages of a section in turn (this and the rest: D-leankv-56)
+    warps: Annotated[int, 1, 32] = WARPS
+    sum_threads: Annotated[int, 1, 1024] = WARPS * WARP  #: threads that sum the exponentials
+    key_threads: Annotated[int, 0, 32] = 0  #: threads that share a key; 0 = Kgroup of the pages
+    value_rows: Annotated[int, 0, 32] = 0  #: accumulators of a warp; 0 = 32 / Vgroup of the pages
+    #: neighbouring slots of a page that share an accumulator; 0 = Vvec of the pages
+    value_slots: Annotated[int, 0, 1024] = 0
     join: Join = "tree"  #: accumulators are added by halves, or "sequential"
 
     def __post_init__(self) -> None:
         thing = "paged_attention"
-        require_choice(self.order, get_args(SumOrder), thing, "order")
+        require_options(self, thing)
         self._require_block(thing)
-        require_choice(self.softmax_div, get_args(SoftmaxDiv), thing, "softmax_div")
-        require_choice(self.gqa, get_args(Gqa), thing, "gqa")
-        for name in ("fma", "lane_max", "partition_score", "include_self"):
-            require_bool(getattr(self, name), thing, name)
         eps = self.softmax_eps
         if not isinstance(eps, float) or not 0 <= eps < 1 or float(np.float32(eps)) != eps:
             raise Refused(f"{thing}: softmax_eps must be a float32 value in [0, 1), got {eps!r}")
-        require_int(self.partition_tokens, 0, 1 << 24, thing, "partition_tokens")
 
     def _require_block(self, thing: str) -> None:
         """Reject counts that a tree of halves cannot add, and a block if `order` has none."""
-        require_choice(self.join, get_args(Join), thing, "join")
-        for name, least, most in BLOCK:
-            value = require_int(getattr(self, name), least, most, thing, name)
-            if name != "value_slots" and value & (value - 1):
-                raise Refused(f"{thing}: {name} must be a power of two{' or 0' * (not least)}, got {value}")
+        for name in BLOCK[:-1]:
+            value = getattr(self, name)
+            if value & (value - 1):
+                also = " or 0" if name in ("key_threads", "value_rows") else ""
+                raise Refused(f"{thing}: {name} must be a power of two{also}, got {value}")
         if self.order == "sequential":
-            for name in (*(name for name, _, _ in BLOCK), "join"):
+            for name in (*BLOCK, "join"):
                 value, usual = getattr(self, name), type(self).__dataclass_fields__[name].default
                 if value != usual:
                     raise Refused(f"{thing}: order 'sequential' has no block of threads, got {name}={value!r}")
@@ -231,10 +224,7 @@ def require(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, 
 
 def finite(q: np.ndarray) -> None:
     """Reject NaN and infinity in queries."""
-    bad = ~np.isfinite(q)
-    if bad.any():
-        index = first_index(bad)
-        raise Refused(f"paged_attention: q must be finite, got {q[index]} at index {index}")
+    reject(~np.isfinite(q), "paged_attention: q must be finite", q)
 
 
 def require_runs(

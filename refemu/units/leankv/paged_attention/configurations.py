@@ -29,7 +29,7 @@ NARROW: dict[str, Any] = {
 def _options(arithmetic: Arithmetic, **changes: Any) -> dict[str, Any]:
     """Parameters of a configuration; those of the block only if it is not the default."""
     usual = asdict(Arithmetic())
-    block = {name for name, _, _ in BLOCK} | {"join"}
+    block = {*BLOCK, "join"}
     options = {**asdict(arithmetic), **changes}
     return {name: value for name, value in options.items() if name not in block or value != usual[name]}
 

@@ -6,12 +6,11 @@ Paper: [leankv §6.2].
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields as fields_of
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import require_int
 from refemu.arith.fp32 import exp32
 from refemu.units import AnyUnit, Changes, Combinational, DeclaredState, Port, Ports, Result, Unit, constant, decides
 from refemu.units.leankv.paged_attention import phases
@@ -34,13 +33,11 @@ class PagedAttention(Combinational, Arithmetic, Paging):
     events: ClassVar[tuple[str, ...]] = ("key_page", "softmax", "value_page", "tree", "combine", "score")
     counters: ClassVar[dict[str, str]] = COUNTERS
     registers: ClassVar[dict[str, str]] = REGISTERS
-    heads: int = 2  #: G, query heads, 1 to 1024
-    cells: int = 4  #: cells of the table entry, and pages on the port, 1 to 65536
+    heads: Annotated[int, 1, 1 << 10] = 2  #: G, query heads, 1 to 1024
+    cells: Annotated[int, 1, 1 << 16] = 4  #: cells of the table entry, and pages on the port, 1 to 65536
     stages: bool = False  #: whether the registers of the float32 stages are ports
 
     def check(self) -> None:
-        require_int(self.heads, 1, 1 << 10, self.name, "heads")
-        require_int(self.cells, 1, 1 << 16, self.name, "cells")
         self.layouts.key_order(self.arithmetic)  # raises for threads that cannot share a key
 
     @constant

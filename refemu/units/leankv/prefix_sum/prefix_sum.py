@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from refemu.arith.checks import require_int
 from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Result, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
 from refemu.units.unit import RunFunction
@@ -60,10 +59,7 @@ class PrefixSum(Combinational):
     name = "prefix_sum"
     events: ClassVar[tuple[str, ...]] = ("load", "level")
     counters: ClassVar[dict[str, str]] = {"levels": "levels executed", "adds": "additions made"}
-    elements: int = 8  #: counts of one operation, 1 to 65536
-
-    def check(self) -> None:
-        require_int(self.elements, 1, 1 << 16, self.name, "elements")
+    elements: Annotated[int, 1, 1 << 16] = 8  #: counts of one operation, 1 to 65536
 
     @constant
     def ports(self) -> Ports:

@@ -4,11 +4,11 @@ Paper: [leankv §4]. The last W tokens stay at the high precision; the others ar
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.scalar32 import f32, pattern32, value32
 from refemu.units import AnyUnit, Config, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
@@ -66,16 +66,12 @@ class PromptCompressor(Combinational):
         "lower": "lower one of the two elements that the sorting network compares next",
     }
     initial: ClassVar[dict[str, int]] = {"window": 1}
-    tokens: int = 16  #: N, tokens of a prompt, 1 to 2**24
+    tokens: Annotated[int, 1, 1 << 24] = 16  #: N, tokens of a prompt, 1 to 2**24
     #: sums of shares below T_l, T_h; shares below alpha / N; or the same number in every head, without thresholds
     rule: Rule = "cumulative"
     order: Order = "stable"  #: by share, then position, the window last by position; or a sorting network
     low_cumsum: LowCumsum = "total"  #: T_h's sum is that of all shares, or of those after the pruned tokens
-    keep_percent: int = 100  #: percentage of the prompt that "static" retains, 0 to 100
-
-    def check(self) -> None:
-        require_int(self.tokens, 1, 1 << 24, self.name, "tokens")
-        require_int(self.keep_percent, 0, 100, self.name, "keep_percent")
+    keep_percent: Annotated[int, 0, 100] = 100  #: percentage of the prompt that "static" retains, 0 to 100
 
     @constant
     def ports(self) -> Ports:

@@ -5,7 +5,7 @@ Paper: [leankv §3.1 Eq. (3), §3.2, §4].
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,8 +60,8 @@ class Significance(Combinational):
         "comparisons": "comparisons for the largest value over query heads",
         "divisions": "divisions: of sums by counts, of means by their total, and for the mean over query heads",
     }
-    tokens: int = 8  #: N, tokens of a prompt, 1 to 2**24
-    heads: int = 2  #: G, query heads of the KV head, 1 to 1024
+    tokens: Annotated[int, 1, 1 << 24] = 8  #: N, tokens of a prompt, 1 to 2**24
+    heads: Annotated[int, 1, 1 << 10] = 2  #: G, query heads of the KV head, 1 to 1024
     score_queries: int | None = None  #: number of last queries that count; by default all (D-leankv-16)
     include_self: bool = False  #: whether a token's own query counts (D-leankv-17)
     normalize: bool = True  #: whether shares sum to 1; else a share is the mean (D-leankv-18)
@@ -69,8 +69,6 @@ class Significance(Combinational):
     gqa_order: GqaOrder = "sums"  #: join after the sums of each head, or query by query before
 
     def check(self) -> None:
-        require_int(self.tokens, 1, 1 << 24, self.name, "tokens")
-        require_int(self.heads, 1, 1 << 10, self.name, "heads")
         require_queries(self.score_queries, self.name)
 
     @constant

@@ -4,11 +4,11 @@ Paper: [leankv §7.4], which names a kernel compatible with FlashAttention, with
 """
 
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from refemu.arith.checks import reject, require_int
+from refemu.arith.checks import reject
 from refemu.arith.fp32 import exp32
 from refemu.arith.scalar32 import value32
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, RunFunction, Unit, constant, decides
@@ -35,12 +35,8 @@ class StreamingSignificance(Significance):
         "exps": "exponentials, those of corrections included",
         "products": "multiplications of sums by corrections",
     }
-    keys: int = 4  #: keys of a tile, 1 to 2**24
+    keys: Annotated[int, 1, 1 << 24] = 4  #: keys of a tile, 1 to 2**24
     rescale: Rescale = "online"  #: the maximum so far, with corrections; or all maxima first, in a pass of their own
-
-    def check(self) -> None:
-        super().check()
-        require_int(self.keys, 1, 1 << 24, self.name, "keys")
 
     @constant
     def tiles(self) -> int:

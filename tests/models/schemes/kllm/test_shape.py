@@ -11,8 +11,6 @@ from refemu.arith.checks import Refused
 from refemu.models import machine
 from refemu.models.machine import totals as totals_module
 from refemu.models.machine.schedule import placed
-from refemu.models.schemes.kllm.machine.options import KllmMachine
-from refemu.models.schemes.kllm.machine.works import searched
 from tests.oracles.kllm import system as oracle
 
 pytestmark = pytest.mark.long
@@ -166,12 +164,6 @@ def test_heads_take_lanes_of_their_own() -> None:
     four, one = (next(work for work in works if work.name == "context.0") for works in (lanes, alone))
     assert four.cycles == one.cycles and four.bits["values"] == 4 * one.bits["values"]
     assert four.macs == 4 * one.macs
-
-
-@pytest.mark.parametrize(("search", "cycles"), [("level", 12 + 21 * 13), ("unit", 3 + 21 * 4)])
-def test_cycles_of_a_search(search: Any, cycles: int) -> None:
-    """D-kllm-70: 285 and 87 cycles for 4,096 values and 21 pops."""
-    assert searched(4096, 21, KllmMachine(search=search)).cycles == cycles
 
 
 def test_norm_runs_during_the_product() -> None:

@@ -11,7 +11,6 @@ from refemu.units import variant
 from refemu.units.leankv.layer_step import LayerStep
 from refemu.units.leankv.layer_step.cases import Batch, Prompt
 from refemu.units.leankv.layer_step.cases.history import FINISH, HIGH, KEEP_LOW, NOTHING, STEP
-from refemu.units.leankv.layer_step.compiled import Devices
 from refemu.units.variant import Variant
 
 UNIT = units.find("layer_step")
@@ -78,10 +77,9 @@ def test_requests_of_a_step_do_what_they_do_alone() -> None:
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_rules_without_kernel_serve_requests_too(changed: dict[str, Any]) -> None:
+def test_options_serve_requests_too(changed: dict[str, Any]) -> None:
     """Every block of the random cases: compiled form and unit."""
     config = {**CONFIG, **changed}
-    assert not Devices(UNIT.unit_class(**config), 1).compiled
     for block in UNIT.cases(config, "random", range(3)):
         assert UNIT.evaluate(config, block.inputs, jit=False).equals(UNIT.evaluate(config, block.inputs))
 

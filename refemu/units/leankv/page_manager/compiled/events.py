@@ -188,30 +188,41 @@ def walk(  # type: ignore[no-untyped-def]
                 ring[device, after],
                 ends[device, after],
             )
-            elements = size * (1 + kind // 2)  # high and low pages separate in a step and a finish
-            called, long, out = entries[:size], lengths[:size], ids[device, event]
-            pages, places = counts[device, event, :elements], prefix[device, event, :elements]
-            more_high, more_low = high[device, event, :size], low[device, event, :size]
-            came, went, most, pruned = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-            if kind == PROMPT:
-                came = prompt_allocate(pool, sizes, called, long, pages, places, out)
-            elif kind == RELEASE:
-                kept = more_high, more_low, pages, places, lacking[device, event, :size], room[:size], out
-                went, came, pruned = prompt_release(pool, sizes, called, long, *kept)
-                totals[SHORTFALL] += came
-            elif kind == STEP:
-                came, most, pruned = step_allocate(pool, sizes, called, more_high, more_low, pages, places, out)
-            else:
-                went = finish(pool, sizes, called, pages, places, out)
-            if min(came, went) < 0:
+            moves = counts[device, event], prefix[device, event], lacking[device, event], room, ids[device, event]
+            kept = high[device, event, :size], low[device, event, :size]
+            if not called(kind, pool, sizes, entries[:size], lengths[:size], *kept, moves, sums, totals):
                 return False
-            scans = 1 + np.int64(kind == RELEASE and came > 0)
-            totals[ALLOCATED] += came
-            totals[RECYCLED] += went
-            totals[LEVELS] += scans * sums[elements, 0]
-            totals[ADDS] += scans * sums[elements, 1]
-            totals[STEP_PAGES] = max(totals[STEP_PAGES], most)
-            totals[PRUNED] += pruned
+    return True
+
+
+@callee
+def called(kind, pool, sizes, entries, lengths, high, low, moves, sums, totals):  # type: ignore[no-untyped-def]
+    """Make a call for entries, with their prompts of `lengths` and what they retain or gain; whether it is admitted.
+
+    moves: counts, prefix, lacking, after, ids, as above, of at least as many elements. sums, totals: as of `walk`.
+    """
+    elements = entries.size * (1 + kind // 2)  # high and low pages separate in a step and a finish
+    counts, prefix, lacking, after = moves[0][:elements], moves[1][:elements], moves[2][:elements], moves[3][:elements]
+    came, went, most, pruned, scans = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(1)
+    if kind == PROMPT:
+        came = prompt_allocate(pool, sizes, entries, lengths, counts, prefix, moves[4])
+    elif kind == RELEASE:
+        tables = counts, prefix, lacking, after, moves[4]
+        went, came, pruned = prompt_release(pool, sizes, entries, lengths, high, low, *tables)
+        totals[SHORTFALL] += came
+        scans += came > 0
+    elif kind == STEP:
+        came, most, pruned = step_allocate(pool, sizes, entries, high, low, counts, prefix, moves[4])
+    else:
+        went = finish(pool, sizes, entries, counts, prefix, moves[4])
+    if min(came, went) < 0:
+        return False
+    totals[ALLOCATED] += came
+    totals[RECYCLED] += went
+    totals[LEVELS] += scans * sums[elements, 0]
+    totals[ADDS] += scans * sums[elements, 1]
+    totals[STEP_PAGES] = max(totals[STEP_PAGES], most)
+    totals[PRUNED] += pruned
     return True
 
 

@@ -5,6 +5,7 @@ Paper: [leankv §5.3]. The kernels of events.py do the calls of both.
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -311,6 +312,12 @@ def _sizes(shape: Shape) -> np.ndarray:
     return np.array([shape.high_tokens, shape.low_tokens or 0, shape.reserve, shape.lazy_pages, shape.scrub], np.int64)
 
 
+@lru_cache(maxsize=32)
+def sums_of(entries: int) -> np.ndarray:
+    """`sums` of the kernels: levels and additions of prefix sums over up to two elements an entry."""
+    return np.array([network(elements) for elements in range(2 * entries + 1)])
+
+
 @compiled_run(UNIT)
 def run(device: page_manager.PageManager, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Run all events of all managers in one kernel; for an invalid call the readable manager raises."""
@@ -319,10 +326,7 @@ def run(device: page_manager.PageManager, inputs: Arrays, outputs: Arrays) -> Se
     calls = [
         array.astype(np.int64).reshape(devices, times, *lanes) for array, lanes in zip(inputs, widths, strict=True)
     ]
-    sums, totals = (
-        np.array([network(n) for n in range(2 * shape.entries + 1)]),
-        np.zeros(len(device.counters), np.int64),
-    )
+    sums, totals = sums_of(shape.entries), np.zeros(len(device.counters), np.int64)
     starts = (2 * shape.entries, 0), (2 * shape.entries, 0), (shape.pages, -1), (shape.entries, 0)
     moved = tuple(np.full((devices, times, lanes), start) for lanes, start in starts)
     pools = _pools(shape, devices, 1 + times)

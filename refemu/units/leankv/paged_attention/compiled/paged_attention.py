@@ -17,10 +17,12 @@ from refemu.arith import fp16, integers, kernels, threads
 from refemu.arith.fp16_compiled import plain, ready, round16, to_f32
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.kernels.attention import paged_heads
+from refemu.units.leankv.kernels.chunks import join_chunks, tasks_of
 from refemu.units.leankv.kernels.pages import paged_scores
-from refemu.units.leankv.kernels.sectors import page_sectors
-from refemu.units.leankv.paged_attention import UNIT, PagedAttention, phases
+from refemu.units.leankv.paged_attention import UNIT, PagedAttention
 from refemu.units.leankv.paged_attention.arithmetic import PAPER, Arithmetic, Attended, Pages, empty, finite, require
+from refemu.units.leankv.paged_attention.compiled.page_reads import get_scores
+from refemu.units.leankv.paged_attention.loads import SECTOR, traffic
 from refemu.units.leankv.paged_attention.ports import COUNTERS, SECTORS, SEGMENTS
 from refemu.units.leankv.significance import Gqa
 
@@ -64,6 +66,8 @@ def settings_of(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
             arithmetic.sum_threads,
             arithmetic.value_slots or pages.high.v_vec,
             arithmetic.join == "sequential",
+            pages.chunk(arithmetic),
+            arithmetic.partition_score,
         ],
         np.int64,
     )
@@ -71,35 +75,8 @@ def settings_of(pages: Pages, arithmetic: Arithmetic) -> np.ndarray:
 
 def numbers_of(features: int, arithmetic: Arithmetic) -> np.ndarray:
     """`numbers` of the kernels."""
-    return np.array([1 / np.sqrt(np.float64(features)), arithmetic.softmax_eps], np.float32)
-
-
-def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> np.ndarray:
-    """`tasks` of the kernels, head by head: `phases.chunks` of all heads at once."""
-    per_page, size = np.array([page.tokens for page in pages.sections]), pages.chunk(arithmetic)
-    used, total = -(-lengths // per_page), lengths[:, 0] + lengths[:, 1]
-    per_chunk = size // per_page
-    whole, zero = total <= (size or total), np.zeros_like(total)
-    if whole.all():  # the case of models in every layer of every step
-        return np.stack([np.arange(len(total)), zero, zero, used[:, 0], used[:, 1], zero, total], axis=1)
-    chunks = np.where(whole[:, None], np.array([1, 0]), -(-used // np.maximum(per_chunk, 1)))
-    unit, number = _runs(chunks[:, 0] + chunks[:, 1])
-    section = (number >= chunks[unit, 0]).astype(np.int64)
-    first = (number - section * chunks[unit, 0]) * per_chunk[section]
-    last = np.minimum(first + per_chunk[section], used[unit, section])
-    tasks, row, before = np.zeros((len(unit), 7), np.int64), np.arange(len(unit)), section * lengths[unit, 0]
-    tasks[:, 0], tasks[row, 1 + section], tasks[row, 3 + section] = unit, first, last
-    tasks[:, 5] = before + first * per_page[section]
-    tasks[:, 6] = before + np.minimum(last * per_page[section], lengths[unit, section])
-    alone = whole[unit]
-    tasks[alone, 3:5], tasks[alone, 6] = used[whole], total[whole]
-    return tasks
-
-
-def _runs(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of `counts[row]` items each: the row of every item, and its number within the row."""
-    row = np.repeat(np.arange(len(counts)), counts)
-    return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    scale, epsilon = np.float32(1 / np.sqrt(np.float64(features))), np.float32(arithmetic.softmax_eps)
+    return np.array([scale, epsilon, float(str(epsilon))], np.float64)
 
 
 def attend(
@@ -112,8 +89,8 @@ def attend(
 ) -> Attended:
     """As `paged_attention.attend`."""
     require(pages, q, images, cells, lengths)
-    out, p = attend_unchecked(pages, to_f32(q), images, cells, lengths, arithmetic)
-    return Attended(fp16.narrow(out), p)
+    done = stages(pages, to_f32(q), images, cells, lengths, arithmetic)
+    return Attended(fp16.narrow(done.out), done.p)
 
 
 def step(
@@ -127,17 +104,9 @@ def step(
 ) -> np.ndarray:
     """As `paged_attention.step`, without checks of the pages, which come from the memory manager."""
     finite(q)
-    out, p = attend_unchecked(pages, q, images, cells, lengths, arithmetic)
-    add_scores(pages, images, cells, lengths, p, newest, arithmetic.include_self, arithmetic.gqa)
-    return out
-
-
-def attend_unchecked(
-    pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, arithmetic: Arithmetic
-) -> tuple[np.ndarray, np.ndarray]:
-    """out (..., G, F) float32 of fp16 values, and p, for arguments that `require` admits, with queries as float32."""
-    done = stages(pages, q, images, cells, lengths, arithmetic, False)
-    return done.out, done.p
+    done = stages(pages, q, images, cells, lengths, arithmetic)
+    add_scores(pages, images, cells, lengths, done.p, newest, arithmetic.include_self, arithmetic.gqa)
+    return done.out
 
 
 @dataclass(frozen=True)
@@ -162,9 +131,9 @@ def stages(
     cells: np.ndarray,
     lengths: np.ndarray,
     arithmetic: Arithmetic,
-    every: bool = True,
+    every: bool = False,
 ) -> Stages:
-    """As `attend_unchecked`; every: logits, accumulators and probabilities of chunks too.
+    """Attention for arguments that `require` admits; every: logits, accumulators and probabilities of chunks too.
 
     Threads share the heads.
     """
@@ -174,7 +143,8 @@ def stages(
     flat = plain(q).reshape(-1, heads, features)
     chances = p.reshape(len(flat), heads, p.shape[-1])
     entries, stored = _rows(cells, np.int32), _rows(lengths, np.int64)
-    tables, settings, tasks = layout_of(pages), settings_of(pages, arithmetic), _tasks(pages, arithmetic, stored)
+    tables, settings = layout_of(pages), settings_of(pages, arithmetic)
+    tasks = tasks_of(stored, tables[0], settings)
     tops, totals = np.empty((len(tasks), heads), np.int32), np.empty((len(tasks), heads), np.float32)
     sums = np.empty((len(tasks), heads, features), np.float32)
     logits = np.zeros(chances.shape if every else (0, 0, 0), np.float32)
@@ -188,61 +158,12 @@ def stages(
 
     with np.errstate(all="ignore"):
         threads.share_out(run, len(tasks), least=1 + GRAIN // max(1, p.shape[-1] * heads))
-    before = chances.copy() if every else logits
-    joined = _combined(pages, arithmetic, tasks, sums, tops, totals, chances) if len(tasks) > len(flat) else sums
+    before, joined = chances.copy() if every else logits, sums
+    if len(tasks) > len(flat):
+        joined = np.empty_like(flat)
+        with np.errstate(all="ignore"):
+            join_chunks(tasks, results, numbers, settings, joined)
     return Stages(round16(joined).reshape(out.shape), p, before, logits, acc, tops, totals, sums, tasks[:, 0])
-
-
-def _combined(
-    pages: Pages,
-    arithmetic: Arithmetic,
-    tasks: np.ndarray,
-    sums: np.ndarray,
-    tops: np.ndarray,
-    totals: np.ndarray,
-    p: np.ndarray,
-) -> np.ndarray:
-    """Sums (units, G, F) of heads with one chunk or several; p is weighted in place."""
-    units, heads, features = len(p), *sums.shape[1:]
-    joined, weights = np.empty((units, heads, features), np.float32), np.empty_like(totals)
-    maxima, count = _maxima(tops), np.bincount(tasks[:, 0], minlength=units)
-    first = np.cumsum(count) - count
-    joined[count == 1] = sums[first[count == 1]]
-    for chunks in sorted(set(count.tolist()) - {1}):
-        rows = first[count == chunks] + np.arange(chunks)[:, None]
-        out, weight = phases.combine(
-            arithmetic,
-            sums[rows].reshape(chunks, -1, features),
-            maxima[rows].reshape(chunks, -1),
-            totals[rows].reshape(chunks, -1),
-        )
-        joined[count == chunks], weights[rows] = out.reshape(-1, heads, features), weight.reshape(*rows.shape, heads)
-    _weigh(pages, arithmetic, tasks, np.flatnonzero(count[tasks[:, 0]] > 1), first, weights, p)
-    return joined
-
-
-def _maxima(tops: np.ndarray) -> np.ndarray:
-    """float32 values of integer keys with the same order."""
-    return np.where(tops < 0, tops ^ np.int32(0x7FFF_FFFF), tops).astype(np.int32).view(np.float32)
-
-
-def _weigh(
-    pages: Pages,
-    arithmetic: Arithmetic,
-    tasks: np.ndarray,
-    some: np.ndarray,
-    first: np.ndarray,
-    weights: np.ndarray,
-    p: np.ndarray,
-) -> None:
-    """`phases.weigh` for the chunks `some`; first (units,) chunks of all heads, weights (chunks, G)."""
-    row, number = _runs(tasks[some, 6] - tasks[some, 5])
-    chunk = some[row]
-    unit, token = tasks[chunk, 0], tasks[chunk, 5] + number
-    if arithmetic.partition_score:
-        chunk = first[unit] + token // pages.chunk(arithmetic)
-    with np.errstate(all="ignore"):
-        p[unit, :, token] = fp16.canonical(p[unit, :, token] * weights[chunk])
 
 
 def add_scores(
@@ -279,7 +200,7 @@ def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int
     columns = {
         "out": fp16.bits(fp16.narrow(done.out)),
         "p": _padded(done.p, slots),
-        "score": _scores(pages, pool, entries, lengths, slots),
+        "score": _padded(get_scores(pages, pool, entries, lengths)[0].view(np.float32), slots),
     }
     if device.ports.state:
         columns |= _registers(device, done, slots)
@@ -294,7 +215,8 @@ def _registers(device: PagedAttention, done: Stages, slots: int) -> dict[str, np
     rows, lanes = len(done.logits), {port.name: port.count for port in device.stage_ports}
     chunks = np.bincount(done.unit, minlength=rows)
     last, number = np.cumsum(chunks) - 1, np.arange(len(done.unit)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
-    per_chunk = {"tops": _maxima(done.tops), "totals": done.totals, "sums": done.sums}
+    maxima = np.where(done.tops < 0, done.tops ^ np.int32(0x7FFF_FFFF), done.tops).view(np.float32)
+    per_chunk = {"tops": maxima, "totals": done.totals, "sums": done.sums}
     columns = {"logits": _padded(done.logits, slots), "chances": _padded(done.chances, slots)}
     columns["acc"] = fp16.canonical(done.acc[last]).view(np.uint32)
     for name, array in per_chunk.items():
@@ -312,18 +234,6 @@ def _padded(p: np.ndarray, slots: int) -> np.ndarray:
     return padded.view(np.uint32)
 
 
-def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarray, lanes: int) -> np.ndarray:
-    """Patterns of the scores of stored tokens, zero-padded: (rows, lanes)."""
-    scores = np.zeros((len(lengths), lanes), np.uint32)
-    for section, page in enumerate(pages.sections):
-        row, index = _runs(lengths[:, section])
-        cell, slot = index // page.tokens, index % page.tokens
-        image = cells[row, cell if section == 0 else cells.shape[1] - 1 - cell]
-        words = pool[image[:, None], page.slot_words[slot, page.parts["score"]]].astype(np.uint32)
-        scores[row, section * lengths[row, 0] + index] = words[:, 0] | (words[:, 1] << np.uint32(16))
-    return scores
-
-
 def counters(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -> dict[str, int]:
     """Counters of the readable unit. entries: (rows, cells) of pages of the rows, `device.cells` each."""
     return _operations(device, lengths) | _sectors(device, entries, lengths)
@@ -337,7 +247,8 @@ def _operations(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
         counted["pages"] += int(integers.total(-(-lengths[:, section] // page.tokens)))
         for name, part in zip(SEGMENTS[:4], ("key", "key_meta", "val", "val_meta"), strict=True):
             counted[name] += count * (page.parts[part].stop - page.parts[part].start)
-    tokens, chunks = stored[0] + stored[1], np.bincount(_tasks(device.layouts, arithmetic, lengths)[:, 0])
+    tasks = tasks_of(_rows(lengths, np.int64), layout_of(device.layouts)[0], settings_of(device.layouts, arithmetic))
+    tokens, chunks = stored[0] + stored[1], np.bincount(tasks[:, 0])
     several = chunks > 1
     combined = int(integers.total(chunks[several])), int(integers.total(several))
     divided = tokens if arithmetic.softmax_div == "div" else int(integers.total(chunks))
@@ -352,17 +263,22 @@ def _operations(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
 
 def _sectors(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -> dict[str, int]:
     """Sectors that the warps' loads touch; pages of a row are numbered from 0."""
-    pages, counts = device.layouts, np.zeros(len(SECTORS), np.int64)
-    groups = np.array(
-        [(page.key_packs, page.value_packs, page.k_group, page.k_vec, page.v_group) for page in pages.sections],
-        np.int64,
-    )
-    cells = np.asarray(entries, np.int64) - device.cells * np.arange(len(entries))[:, None]
-    positions = not device.arithmetic.include_self
-    page_sectors(
-        cells, np.asarray(lengths, np.int64), pages.high.size // 2, *layout_of(pages), groups, positions, counts
-    )
-    return dict(zip(SECTORS, counts.tolist(), strict=True))
+    counted, rows = dict.fromkeys(SECTORS, 0), np.arange(len(entries))
+    for section, page in enumerate(device.layouts.sections):
+        used = -(-lengths[:, section] // page.tokens)
+        row = np.repeat(rows, used)
+        number = np.arange(len(row)) - np.repeat(np.cumsum(used) - used, used)
+        cell = number if section == 0 else device.cells - 1 - number
+        base = (entries[row, cell] - device.cells * row) * page.size % SECTOR
+        held = np.minimum(page.tokens, lengths[row, section] - number * page.tokens)
+        kinds, times = np.unique(held * SECTOR + base, return_counts=True)
+        for kind, count in zip(kinds.tolist(), times.tolist(), strict=True):
+            loads = traffic(page, kind // SECTOR, base=kind % SECTOR)
+            for name, segment in zip(SECTORS, loads.values(), strict=True):
+                counted[name] += count * segment.sectors
+    if device.arithmetic.include_self:  # no position is read
+        counted[SECTORS[-1]] = 0
+    return counted
 
 
 def _rows(array: np.ndarray, dtype: Any) -> np.ndarray:
