@@ -17,7 +17,7 @@ from refemu.prove.frames import Closure, Dead, OutOfTime
 from refemu.prove.loops import Loops
 from refemu.prove.merging import Choice, is_symbolic, merge
 from refemu.prove.sources import assigned, is_fresh
-from refemu.prove.values import Int, Unsupported, demand, same, truth
+from refemu.prove.values import Int, Unsupported, demand, integer, same, truth
 
 
 class Interpreter(Loops):
@@ -136,6 +136,8 @@ class Interpreter(Loops):
             self.store(node.target, self.value(node.value))
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Subscript) and self._each_element(node, node.target):
+            return None
         load = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node)
         value, more = self.value(load), self.value(node.value)
         if isinstance(value, list) and isinstance(node.op, ast.Add):
@@ -156,6 +158,20 @@ class Interpreter(Loops):
             return self.store(node.target, value)
         self.store(node.target, self.operate(type(node.op).__name__, value, more))
         return None
+
+    def _each_element(self, node: ast.AugAssign, target: ast.Subscript) -> bool:
+        """Change the element of a list of integers that an index chooses: each one where it is chosen, read nowhere."""
+        owner, index = self.value(target.value), self.value(target.slice)
+        if not isinstance(owner, list) or not isinstance(index, Int) or not 0 <= index.low <= index.high < len(owner):
+            return False
+        places = range(index.low, index.high + 1)
+        if any(integer(owner[at]) is None for at in places):
+            return False
+        more = self.value(node.value)
+        for at in places:
+            with self.under(same(index, at)):
+                self.put(owner, at, self.operate(type(node.op).__name__, owner[at], more))
+        return True
 
     def store(self, target: ast.expr, value: Any) -> None:
         """Assign to a name, a tuple of targets, an attribute or an element."""

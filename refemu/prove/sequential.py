@@ -19,6 +19,7 @@ from refemu.prove.equivalence import (
     variables_of,
     word_of,
 )
+from refemu.prove.inner.sums import equal
 from refemu.prove.lift import Lift
 from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
@@ -213,8 +214,13 @@ def induction(lift: Lift, design: Design, timing: Timing, seconds: float, name: 
     require_reset(design, timing)
     if timing.latency != 1 or not timing.reset:
         return Proof("undecided", [], "induction", untied=ties(lift, design, timing)[1])
-    both = step(lift, design, timing)
-    differs = terms.any_of(differs_in(both.after[each], both.then[each]) for each in both.tied)
+    both, ports = step(lift, design, timing), {port.name: port for port in lift.device.ports.all}
+    differs = terms.any_of(
+        differs_in(*lanes)
+        for each in both.tied
+        for lanes in zip(*(lanes_of(words[each], ports[each]) for words in (both.after, both.then)), strict=True)
+        if not equal(*lanes)
+    )
     stepped = ask("one event from equal registers", [both.legal, differs], seconds, name)
     start = Run(design, timing)
     start.reset()

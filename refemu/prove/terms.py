@@ -155,6 +155,8 @@ def mul(a: Term, b: Term) -> Term:
     for x, y in ((a, b), (b, a)):
         if y.op == "const" and y.name.bit_count() <= 1:
             return shl(x, const(y.name.bit_length() - 1, x.width)) if y.name else y
+        if y.op == "zext" and y.args[0].width == 1:
+            return ite(y.args[0], x, const(0, x.width))
     return node("mul", a.width, *_sorted(a, b))
 
 
@@ -220,6 +222,10 @@ def ult(a: Term, b: Term) -> Term:
 
 def slt(a: Term, b: Term) -> Term:
     """Whether a < b, in two's complement."""
+    if a.op == "const" and b.op == "ite":
+        test, second, first = b.args
+        if test.op == "slt" and test.args == (first, second):  # b is the larger one
+            return or_(slt(a, first), slt(a, second))
     return FALSE if a is b else node("slt", 1, a, b)
 
 
@@ -241,6 +247,10 @@ def ite(test: Term, a: Term, b: Term) -> Term:
         if a.op == "const":
             return or_(test, b) if a.name else and_(not_(test), b)
         return or_(not_(test), a) if b.name else and_(test, a)
+    if a.op == "ite" and a.args[2] is b:
+        return ite(and_(test, a.args[0]), a.args[1], b)
+    if b.op == "const" and b.name == 0 and a.op == "zext":
+        return zext(ite(test, a.args[0], const(0, a.args[0].width)), a.width)
     return node("ite", a.width, test, a, b)
 
 
@@ -274,7 +284,7 @@ def extract(a: Term, low: int, width: int) -> Term:
         if a.op == "zext":
             return const(0, width)
         return sext(extract(inner, inner.width - 1, 1), width)
-    if a.op == "ite" and all(each.op == "const" for each in a.args[1:]):
+    if a.op == "ite" and all(each.op in ("const", "zext", "sext") for each in a.args[1:]):
         return ite(a.args[0], *(extract(each, low, width) for each in a.args[1:]))
     return node("extract", width, a, name=low)
 

@@ -4,7 +4,7 @@ from refemu.prove.terms import Term
 
 DEPTH = 60  #: operations that a range is read from
 
-Known = dict[int, tuple[int, int]]
+Known = dict[int, tuple[int, int]]  #: by the number of a word; by its inverse, without sign
 
 
 def signed(term: Term, known: Known | None = None, depth: int = DEPTH) -> tuple[int, int]:
@@ -50,12 +50,19 @@ def _range(term: Term, known: Known, depth: int) -> tuple[int, int]:
 
 def unsigned(term: Term, known: Known | None = None, depth: int = DEPTH) -> tuple[int, int]:
     """Range of a word without sign."""
+    memory: Known = {} if known is None else known
     if depth and term.op == "zext":
-        return unsigned(term.args[0], known, depth - 1)
+        return unsigned(term.args[0], memory, depth - 1)
+    if depth and term.op in ("add", "ite"):
+        if ~term.number not in memory:
+            (a, b), (c, d) = (unsigned(each, memory, depth - 1) for each in term.args[-2:])
+            memory[~term.number] = (a + c, b + d) if term.op == "add" else (min(a, c), max(b, d))
+        if memory[~term.number][1] < 1 << term.width:
+            return memory[~term.number]
     if term.op == "const":
         return term.name, term.name
     inner = term.args[0] if term.op == "extract" and not term.name else term
-    low, high = signed(inner, known, depth)
+    low, high = signed(inner, memory, depth)
     return (low, high) if low >= 0 and high < 1 << term.width else (0, (1 << term.width) - 1)
 
 

@@ -141,6 +141,8 @@ class Sums:
             return [(masked, 1)]
         if term.op == "concat" and term.args[1] is terms.const(0, term.args[1].width):
             return [(term.args[0], 1 << term.args[1].width)]
+        if term.op == "zext" and term.args[0].op == "add" and self._whole(term.args[0]):
+            return [(terms.zext(each, term.width), 1) for each in term.args[0].args]
         if term.op == "sext" or (term.op == "zext" and self._signless(term.args[0], width)):
             (inner,) = term.args
             if inner.width > width and (masked := _masked(inner, width)) is not None:
@@ -163,8 +165,15 @@ class Sums:
         low, high = (a + c, b + d) if term.op == "add" else (a - d, b - c)
         return -(1 << (term.width - 1)) <= low and high < 1 << (term.width - 1)
 
+    def _whole(self, term: Term) -> bool:
+        """Whether a sum without sign does not overflow."""
+        return sum(ranges.unsigned(each, self.ranges)[1] for each in term.args) < 1 << term.width
+
     def _choice(self, term: Term) -> tuple[Addends, int] | None:
         """Addends of a choice, one of whose ways is a sum or a product."""
+        if term.op == "zext" and term.args[0].op == "ite":
+            test, *ways = term.args[0].args
+            term = terms.ite(test, *(terms.zext(each, term.width) for each in ways))
         if term.op != "ite" or not any(each.op in SIGNED for way in term.args[1:] for each in _below(way)):
             return None
         test, first, second = term.args

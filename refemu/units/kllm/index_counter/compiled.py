@@ -80,7 +80,7 @@ def _require_fits(counter: IndexCounter, count: np.ndarray) -> None:
     """Reject a count that does not fit; the message names the first such vector, not the first cycle."""
     if int(count.max(initial=0)) >> counter.counter_bits:
         for row in count:
-            counter._require_fits(tuple(row.tolist()))
+            counter._largest(tuple(row.tolist()))
 
 
 @kernel

@@ -104,9 +104,7 @@ class IndexCounter(Sequential):
         for index, weight in zip(q, weights, strict=True):
             sums[index] += weight
             count[index] += weight
-        largest = max(map(count.__getitem__, q))  # no other register grows
-        if largest >> self.counter_bits:
-            self._require_fits(count)
+        largest = self._largest(count)
         return {
             "amount": amount if self.amount_bits else self._ones,
             "one_hot": tuple(map(lshift, valid, q)),
@@ -118,13 +116,15 @@ class IndexCounter(Sequential):
             "cycles": 1,
         }
 
-    def _require_fits(self, count: Sequence[int]) -> None:
+    def _largest(self, count: Sequence[int]) -> int:
+        """The largest count, which must fit."""
         largest = max(count)
-        if largest >> self.counter_bits:
+        if largest >= 1 << self.counter_bits:
             raise Refused(
                 f"{self.name}: count {largest} of index {count.index(largest)} does not fit counter_bits="
                 f"{self.counter_bits}"
             )
+        return largest
 
     def clear(self) -> DeclaredState:
         """Set the registers to 0 and count nothing; the counters are unchanged."""
