@@ -31,8 +31,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         )
     if kind == "edge":
         yield from _edge(book)
-        if KllmArith.preset(config["preset"]).distance != "fp16":
-            yield _split(len(book))
+        yield _split(len(book))
+        if KllmArith.preset(config["preset"]).distance == "fp16":
+            yield _midway(len(book))
     if kind == "random":
         yield from _random(ports, seed, book)
 
@@ -75,6 +76,14 @@ def _split(size: int) -> Cases:
     inputs = {"x": np.full(size - 1, 0xB400), "scale": np.full(size - 1, ONE)}
     why = "repeated centroids of -1 and 1, split after each lane: for -1/4, a lane that reads as 0 is nearest"
     return Cases("edge", why, {**inputs, "codebook": np.where(below, ONE | 0x8000, ONE)}, "D-kllm-7")
+
+
+def _midway(size: int) -> Cases:
+    """A distance midway between two fp16 values, next to the other: rounded another way, it is larger or less."""
+    low, high = np.transpose([(0xB801, 0x3E04), (0xB807, 0x3E08), (0xB801, 0x3E04)])
+    books = np.where(np.arange(size) < size // 2, low[:, None], high[:, None])
+    why = "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next to 0"
+    return Cases("edge", why, columns(x=[0x3804, 0x3805, 0x3E04], scale=ONE) | {"codebook": books}, "D-kllm-8")
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds, book: tuple[int, ...]) -> Iterator[Cases]:
