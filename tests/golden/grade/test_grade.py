@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from refemu.golden.faults import use, words
+from refemu.golden.faults import rounding, use, words
 from refemu.golden.faults.fault import FaultClass
 from refemu.golden.grade import decisions
 from refemu.golden.grade.grade import Counts, Grade
@@ -12,15 +12,19 @@ from tests.golden.grade import plain
 
 PRODUCT = [f"{id}/out.outlier" for id in ("zero", "nan", "nan_sign", "nan_full", "nan_infinity", "nan_zero")]
 WRAPS = ["D-olive-11/the exponent of an outlier beyond the largest wraps"]
-#: set -> start of the reason of a case, ids of faults that no other row of the set detects
-ALONE = {
-    "index_product-w3a3": ("products of -0", PRODUCT),
-    "index_product-w4a4": ("products of -0", PRODUCT),
-    "functional-recip": ("negative infinity", ["zero/out.y", "zero_sign/out.y"]),
-    "ovp_encoder-int4_repo": ("outliers beyond", WRAPS),
-    "ovp_encoder-flint4_repo": ("outliers beyond", WRAPS),
-    "clustering-exact": ("repeated centroids", [f"dead/in.codebook/{i}" for i in (1, 2, 3, 4, 5, 11, 12, 13, 14)]),
-}
+MIDWAY = ["bytes/in.codebook", "fp16/half_away", "fp16/half_up", "fp16/half_down"]
+#: set, start of the reason of a case, ids of faults that no other row of the set detects
+ALONE = (
+    ("index_product-w3a3", "products of -0", PRODUCT),
+    ("index_product-w4a4", "products of -0", PRODUCT),
+    ("functional-recip", "negative infinity", ["zero/out.y", "zero_sign/out.y"]),
+    ("ovp_encoder-int4_repo", "outliers beyond", WRAPS),
+    ("ovp_encoder-flint4_repo", "outliers beyond", WRAPS),
+    ("clustering-exact", "repeated centroids", [f"dead/in.codebook/{i}" for i in (1, 2, 3, 4, 5, 11, 12, 13, 14)]),
+    ("clustering-paper", "repeated centroids", [f"dead/in.codebook/{i}" for i in (1, 2, 3, 4, 5, 11, 12, 13, 14)]),
+    ("clustering-paper", "two distances", MIDWAY),
+    ("clustering-paper_3", "two distances", ["bytes/in.codebook", "fp16/half_down"]),
+)
 
 
 def test_grade_ignores_equivalent_and_untested_faults() -> None:
@@ -41,10 +45,9 @@ def test_97_percent_of_mutants_pass() -> None:
     assert not passes({"width": Counts(120, 97, 3, 0, 15, 5)})
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_faults_are_detected_by_one_case(name: str) -> None:
+@pytest.mark.parametrize(("name", "reason", "ids"), ALONE)
+def test_faults_are_detected_by_one_case(name: str, reason: str, ids: list[str]) -> None:
     answers = plain.committed(name)
-    reason, ids = ALONE[name]
     alone = [block for block in answers.blocks if block.cases.why.startswith(reason)]
     others = [block for block in answers.blocks if block not in alone]
     sets = {
@@ -52,7 +55,7 @@ def test_faults_are_detected_by_one_case(name: str) -> None:
     }
 
     for detected, some in sets.items():
-        library = {fault.id: fault for each in (words, use, decisions) for fault in each.faults(some)}
+        library = {fault.id: fault for each in (words, use, rounding, decisions) for fault in each.faults(some)}
         assert {id: bool(library[id].wrong(some).any()) for id in ids} == dict.fromkeys(ids, detected)
 
 

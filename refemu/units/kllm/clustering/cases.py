@@ -53,11 +53,16 @@ def edge(config: Config) -> Blocks:
     values = columns(x=[0, 0x8000, ONE, 0xBC00, 0x3800, 0xB800, SUBNORMAL, 0x8001], scale=ONE)
     for repeated in ties:
         yield _case(why, values, repeated, "D-kllm-7")
-    if KllmArith.preset(config["preset"]).distance != "fp16":
-        # a row for each lane but the last, which has the last -1; if that lane reads as 0, it is nearest to x
-        split = np.where(np.tri(size - 1, size, dtype=np.bool_), ONE | 0x8000, ONE)
-        why = "repeated centroids of -1 and 1, split after each lane: for -1/4, a lane that reads as 0 is nearest"
-        yield why, {**columns(x=[0xB400] * (size - 1), scale=ONE), "codebook": split}, "D-kllm-7"
+    # a row for each lane but the last, which has the last -1; if that lane reads as 0, it is nearest to x
+    split = np.where(np.tri(size - 1, size, dtype=np.bool_), ONE | 0x8000, ONE)
+    why = "repeated centroids of -1 and 1, split after each lane: for -1/4, a lane that reads as 0 is nearest"
+    yield why, {**columns(x=[0xB400] * (size - 1), scale=ONE), "codebook": split}, "D-kllm-7"
+    if KllmArith.preset(config["preset"]).distance == "fp16":
+        # rounded another way, such a distance is larger or less than the other one
+        low, high = np.transpose([(0xB801, 0x3E04), (0xB807, 0x3E08), (0xB801, 0x3E04)])
+        books = np.where(np.arange(size) < size // 2, low[:, None], high[:, None])
+        why = "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next to 0"
+        yield why, {**columns(x=[0x3804, 0x3805, 0x3E04], scale=ONE), "codebook": books}, "D-kllm-8"
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
