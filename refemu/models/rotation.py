@@ -25,9 +25,11 @@ class Rotation:
 
     def rotate(self, x: np.ndarray, start: int, backend: Backend) -> np.ndarray:
         """x (tokens, heads, head_dim), the first token at position `start`; rounded to fp16 once."""
-        cos, sin = (table[start : start + len(x)] for table in self.tables(start, start + len(x)))
-        size = self.sizes.rotated
-        turned = backend.rotate(np.ascontiguousarray(x[..., :size]), cos, sin, self.sizes.rope_interleaved)
+        size, places = self.sizes.rotated, slice(start, start + len(x))
+        cos, sin = self.tables(places.start, places.stop)
+        turned = backend.rotate(
+            np.ascontiguousarray(x[..., :size]), cos[places], sin[places], self.sizes.rope_interleaved
+        )
         return turned if size == x.shape[-1] else np.concatenate([turned, x[..., size:]], axis=-1)
 
     def tables(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:

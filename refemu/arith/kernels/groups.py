@@ -5,7 +5,7 @@ import numpy as np
 from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import PAD, add_block, add_row, block_fp32, same
 from refemu.arith.kernels.orders import clear_all
-from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64, round16_sum
+from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64, round16_times
 
 DEPTH = 16  # terms that `grouped_row` adds in 16 bits
 NIBBLE, FOUR, ZERO = np.uint8(15), np.uint8(4), np.int16(8)
@@ -15,7 +15,7 @@ INFINITY = np.float32(np.inf)
 LEAST, MOST = (
     np.float32(float.fromhex("0x1p-24")),
     np.float32(0.5),
-)  # powers whose products with 16 bits `round16_sum` rounds
+)  # powers whose products with 16 bits `round16_times` rounds
 
 
 @kernel
@@ -257,7 +257,7 @@ def _finish_halves(even, odd, power, scale, acc, width):
     if LEAST <= power <= MOST:
         for n in range(width):
             total = np.float32(np.int32(even[n]) + np.int32(odd[n]))
-            acc[n] = np.float32(acc[n] + np.float32(round16_sum(np.float32(total * power)) * scale[n]))
+            acc[n] = np.float32(acc[n] + np.float32(round16_times(total, power) * scale[n]))
         return
     for n in range(width):
         total = np.float32(np.int32(even[n]) + np.int32(odd[n]))

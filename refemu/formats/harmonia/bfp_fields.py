@@ -115,8 +115,9 @@ def unpack_rows(packed: np.ndarray, bits: int, length: int) -> np.ndarray:
 
 def _folded(part: np.ndarray, width: int, count: int) -> np.ndarray:
     """Codes of `width` bits (..., length) in (..., count) bytes."""
-    packed = np.zeros((*part.shape[:-1], count), np.uint8)
-    for place in range(8 // width):
-        some = part[..., place * count : (place + 1) * count]
-        packed[..., : some.shape[-1]] |= some << np.uint8(place * width)
+    if part.shape[-1] * width % 8:
+        part = np.concatenate([part, np.zeros((*part.shape[:-1], -part.shape[-1] % (8 // width)), np.uint8)], axis=-1)
+    packed = part[..., :count]
+    for place in range(1, 8 // width):
+        packed = packed | part[..., place * count : (place + 1) * count] << np.uint8(place * width)
     return packed

@@ -97,3 +97,12 @@ def test_splitting_keeps_subnormals_and_signs() -> None:
     x = np.concatenate([np.arange(-1024, 1025, dtype=np.float32) * np.float32(2**-24), np.float32([-0.0, -65504])])
 
     assert same(np.array([scalars.round16_sum(value) for value in x], np.float32), x)
+
+
+def test_fused_splitting_rounds_products() -> None:
+    """Integers up to 2,048 times fp16 values, also subnormal and negative: as `round16_sum` of the product."""
+    n = np.arange(2049, dtype=np.float32)
+    for p in np.float32([2**-24, -(2**-14), 1023 * 2**-24, 1.0009765625, -15.9921875, 0.0, -0.0]):
+        x = n * p
+
+        assert same(np.array([scalars.round16_times(value, p) for value in n], np.float32), fp16.round16(x))

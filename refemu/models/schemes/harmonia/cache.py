@@ -10,7 +10,7 @@ rewound to marked positions only (D-harmonia-53).
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -89,8 +89,7 @@ class Falling:
             )
 
 
-@dataclass(frozen=True, eq=False)
-class Place:
+class Place(NamedTuple):
     """A length of the cache, and what it has dropped since."""
 
     tokens: int
@@ -213,13 +212,14 @@ class HarmoniaCache:
     def held(self) -> Held:
         """Codes of the tokens processed so far."""
         tokens, start = self.taken, len(self._values)
-        tail = self._open(self._low_v(tokens, start, tokens)) if start < tokens else None
+        tail = self._open(start, tokens) if start < tokens else None
         return Held(self.format, self._keys.codes(), self._values.codes(tail))
 
-    def _open(self, fallen: np.ndarray) -> BfpTensor:
-        """The open group of values, with `fallen` tokens at `low` bits."""
-        if fallen.any():
-            return self._chosen(*self._both(self._residual, 0, "v"), fallen)
+    def _open(self, start: int, tokens: int) -> BfpTensor:
+        """The open group of values, tokens from `start` on."""
+        low = self._low_values(tokens)
+        if low and low.stop > start:
+            return self._chosen(*self._both(self._residual, 0, "v"), self._low_v(tokens, start, tokens))
         return self.units.encode(self.format, self._residual, 0, f"{self.name}.v")
 
     def falling(self) -> "Falling":
@@ -311,15 +311,22 @@ class HarmoniaCache:
     def _take(self, keys: np.ndarray, values: np.ndarray) -> None:
         """Convert the words of new tokens, pack complete groups, and demote ordinary tokens."""
         tokens, size = self.taken + len(keys), self.config.group
-        self._keys.append(*self._both(keys, -1, "k"))
+        self._keys.append(*self._packed(keys, -1, "k"))
         self._keys.fall(self.rule.low_tokens(tokens))
         waiting = np.concatenate([self._residual, values])
         whole = len(waiting) // size * size
         if whole:
-            self._values.append(*self._both(waiting[:whole], 0, "v"))
-        self._residual = waiting[whole:].copy()
+            self._values.append(*self._packed(waiting[:whole], 0, "v"))
+            waiting = waiting[whole:].copy()
+        self._residual = waiting
         low = self._low_values(tokens)
         self._values.fall(range(low.start, min(low.stop, len(self._values))))
+
+    def _packed(self, words: np.ndarray, axis: int, name: str) -> tuple[BfpTensor, Fewer | None]:
+        """Words (tokens, heads, head_dim) at `high` bits, and at `low` where these are not the upper ones."""
+        if self.fewer.rounding != "truncate":
+            return self._both(words, axis, name)
+        return self.units.encode(self.format, words, axis, f"{self.name}.{name}"), None
 
     def _both(self, words: np.ndarray, axis: int, name: str) -> tuple[BfpTensor, Fewer]:
         """Words (tokens, heads, head_dim) at `high` bits, and at `low`: upper bits, or a rounding conversion."""
@@ -375,5 +382,7 @@ def offsets(config: HarmoniaConfig, heads: int, head_dim: int) -> Offsets:
 
 def _joined(words: Words, more: Words) -> Words:
     """Concatenate words of tokens."""
+    if not len(words[0]):
+        return more
     keys, values = (np.concatenate(pair) for pair in zip(words, more, strict=True))
     return keys, values

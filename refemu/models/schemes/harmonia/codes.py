@@ -8,6 +8,7 @@ rounds, demotion converts the FP16 words again (D-harmonia-2), so the rest is th
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,12 +37,14 @@ class Layout:
     def __repr__(self) -> str:
         return f"Layout({self.format.name}, {self.low} bits, head_dim={self.head_dim})"
 
-    def pack(self, high: BfpTensor, low: Fewer) -> tuple[np.ndarray, np.ndarray]:
-        """Bytes (tokens, KV heads, ...) of signs and upper bits, and of the rest."""
-        sign, mantissa = low
+    def pack(self, high: BfpTensor, low: Fewer | None) -> tuple[np.ndarray, np.ndarray]:
+        """Bytes (tokens, KV heads, ...) of signs and upper bits, and of the rest. low: not read if it `cuts`."""
         if self.cuts:
-            sign, rest = high.sign, high.mantissa  # a sign of a truncated zero is known at the read
+            sign, mantissa = high.sign, high.mantissa >> self.fallen  # a sign of a truncated zero is known at the read
+            rest = high.mantissa
         else:
+            assert low is not None
+            sign, mantissa = low
             rest = high.sign.astype(np.uint16) << np.uint16(self.format.mantissa_bits) | high.mantissa
         upper = np.concatenate([pack_rows(sign, 1), pack_rows(mantissa, self.low)], axis=-1)
         return upper, pack_rows(rest, self.rest)
@@ -118,6 +121,9 @@ class Rows:
     def __repr__(self) -> str:
         return f"Rows({self._count} of {self._room.shape})"
 
+    def __len__(self) -> int:
+        return self._count
+
     @property
     def array(self) -> np.ndarray:
         """The rows, a view."""
@@ -139,8 +145,7 @@ class Rows:
             self._room, self._count = self._room[:count].copy(), count
 
 
-@dataclass(frozen=True, eq=False)
-class Past:
+class Past(NamedTuple):
     """State of a store for `rewind`: arrays that are replaced, never changed."""
 
     tokens: int
@@ -165,10 +170,10 @@ class Store:
 
     def __len__(self) -> int:
         """Tokens."""
-        return len(self._upper.array)
+        return len(self._upper)
 
-    def append(self, high: BfpTensor, low: Fewer) -> None:
-        """Append tokens, as codes of `high` and of `low` bits under the same exponents."""
+    def append(self, high: BfpTensor, low: Fewer | None) -> None:
+        """Append tokens, as codes of `high` and of `low` bits under the same exponents: see `Layout.pack`."""
         upper, rest = self.layout.pack(high, low)
         self._upper.append(upper)
         self._exponent.append(high.exponent)
@@ -184,7 +189,7 @@ class Store:
 
     def past(self) -> Past:
         """Current position, to pass to `rewind`."""
-        return Past(len(self), len(self._exponent.array), self._rest, self._fallen)
+        return Past(len(self), len(self._exponent), self._rest, self._fallen)
 
     def rewind(self, past: Past) -> None:
         """Restore the state of a mark."""

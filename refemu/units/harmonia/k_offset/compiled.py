@@ -10,7 +10,8 @@ import numpy as np
 
 from refemu.arith import fp16, fp16_compiled
 from refemu.arith.integers import total
-from refemu.arith.jit import callee, kernel
+from refemu.arith.jit import callee, kernel, quiet
+from refemu.arith.kernels.scalars import canonical, narrow, widen
 from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.harmonia.k_offset import UNIT, KOffsetGenerator, Offsets
 
@@ -62,10 +63,20 @@ def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shift(k: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """fp16 words k - offset, which broadcast, one rounding; where the offset is 0 the word is unchanged."""
-    keys, shifts = (fp16_compiled.to_f32(np.ascontiguousarray(words).view(np.float16)) for words in (k, offset))
-    less = fp16.bits(fp16.narrow(fp16_compiled.round16(keys - shifts)))
-    return np.where(offset & 0x7FFF != 0, less, k)
+    """fp16 words k - offset, which broadcasts, one rounding; where the offset is 0 the word is unchanged."""
+    keys, shifts = (fp16_compiled.plain(words).reshape(-1) for words in (k, np.broadcast_to(offset, k.shape)))
+    out = np.empty(k.shape, np.uint16)
+    with quiet():
+        _shift(keys, shifts, out.reshape(-1))
+    return out
+
+
+@kernel
+def _shift(k, offset, out):  # type: ignore[no-untyped-def]
+    for c in range(out.size):
+        out[c] = k[c]
+        if offset[c] & 0x7FFF:
+            out[c] = narrow(canonical(np.float32(widen(k[c]) - widen(offset[c]))))
 
 
 def _ranked(rule: Offsets, words: np.ndarray, valid: np.ndarray, tracked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

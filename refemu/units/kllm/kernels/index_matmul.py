@@ -5,7 +5,16 @@ import numpy as np
 from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import TILE
 from refemu.arith.kernels.orders import STEP, clear_all, spread, step_term
-from refemu.arith.kernels.scalars import FP16, FP32, canonical, fma16, round16, round16_of_f64, round16_sum
+from refemu.arith.kernels.scalars import (
+    FP16,
+    FP32,
+    canonical,
+    fma16,
+    round16,
+    round16_of_f64,
+    round16_sum,
+    round16_times,
+)
 from refemu.arith.panels import peak
 from refemu.units.kllm.kernels.counts import CHUNK, COUNTERS, EIGHT, count_members, sort_positions
 
@@ -234,10 +243,10 @@ def reduce_by_four(part, table, sums, width):
         c0, c1, c2, c3 = part[i], part[i + 1], part[i + 2], part[i + 3]
         p0, p1, p2, p3 = table[i], table[i + 1], table[i + 2], table[i + 3]
         for n in range(width):
-            s = round16_sum(sums[n] + round16_sum(np.float32(c0[n]) * p0))
-            s = round16_sum(s + round16_sum(np.float32(c1[n]) * p1))
-            s = round16_sum(s + round16_sum(np.float32(c2[n]) * p2))
-            sums[n] = round16_sum(s + round16_sum(np.float32(c3[n]) * p3))
+            s = round16_sum(sums[n] + round16_times(np.float32(c0[n]), p0))
+            s = round16_sum(s + round16_times(np.float32(c1[n]), p1))
+            s = round16_sum(s + round16_times(np.float32(c2[n]), p2))
+            sums[n] = round16_sum(s + round16_times(np.float32(c3[n]), p3))
     return whole
 
 
