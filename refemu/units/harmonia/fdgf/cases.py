@@ -56,6 +56,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _starts()
         why = "a reduction of 40 groups: addresses of later passes skip as many"
         yield _case(kind, why, [(40, 1280, 48, 1, 0), (40, 1280, 48, 2, 1)], events=240)
+        why = "the highest bit of a size decides the dataflow"
+        yield _case(kind, why, [(0x1C000, 1, 0xF000, 0, 0), (0xF000, 1, 0x1C000, 0, 0)], events=4)
     if kind == "random":
         sizes = words("fdgf/random/sizes", seed, 10).reshape(-1, 5)
         wide = [(*(1 + int(word >> np.uint64(47)) % 131_071 for word in row[:3]), int(row[3]) % 3, 0) for row in sizes]

@@ -50,6 +50,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, "one index at all positions: the largest counts", _alike(config))
     if functions and kind != "random" and config["b_bits"] == 2:
         yield from _functions(config, kind, seed)
+    if kind == "edge":
+        why = "an output that underflows; inliers between the midpoints of a codebook and those of wrong ones"
+        yield Cases(kind, why, _between(config), "D-kllm-8")
     if kind == "random":
         yield from _random(config, seed)
 
@@ -139,6 +142,16 @@ def _halfway(config: Config) -> dict[str, np.ndarray]:
         tokens.append(token)
         books.append(book if config["a_bits"] == 2 else book[1:3])
     return _multiplied(_tokens(config, tokens) | {"a_codebook": np.array(books)})
+
+
+def _between(config: Config) -> dict[str, np.ndarray]:
+    """Inliers whose index changes if all centroids are negative, lose their lowest bit or have nibbles swapped."""
+    k, pops, book = config["k"], config["pops"], (0xBA01, 0xB801, 0xB401, 0x2601)
+    inliers = [ONE, 0xB901, 0xB000, 0xAF41, *[0] * k][: k - 2 * pops]
+    inputs = _tokens(config, [[*inliers, *[0x4000] * pops, *[0xC000] * pops]])
+    inputs["a_codebook"] = np.array([book if config["a_bits"] == 2 else book[2:]])
+    inputs["b_index"][:, :k], inputs["b_scale"][:, 0] = 1, 1
+    return _multiplied(inputs)
 
 
 def _tied(config: Config) -> dict[str, np.ndarray]:

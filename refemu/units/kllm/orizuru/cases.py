@@ -54,6 +54,8 @@ def _edge(config: Mapping[str, Any], n: int) -> Iterator[Cases]:
     if config["total_order"]:
         nan = [0x7E00, MINUS | 0x7E00, 0x7C01, 0x7FFF, 0xFFFF, 0xFC01]
         yield _cases("edge", "NaN beyond infinity, ordered by its payload", n, [nan, [*ends, *nan]], "D-kllm-27")
+        left = [ONE] * config["k"] + [MINUS] * (n - config["k"])
+        yield _cases("edge", "-0 remains at both roots", n, [left])
 
 
 def _ends(n: int, k: int) -> np.ndarray:

@@ -33,6 +33,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         rows = [*ends, ([0x3800, ONE], [LARGEST, ONE]), ([0x0400, 0x2400], [0x0400])]
         why = "scales of V at the ends of fp16: products and the row's scale underflow"
         yield _cases(kind, why, ports, t, rows, "D-kllm-14")
+        if config["mode"] == "fixed":
+            largest = (1 << config["bits"]) - 1
+            near = fp16.bits(fp16.to_f16((np.arange(largest) + np.float32(0.5)) / np.float32(largest)))
+            yield _cases(kind, "scores nearest to every tie", ports, t, [(near.tolist(), [ONE])], "D-kllm-15")
     if kind == "random":
         drawn = {port.name: random("score_quantizer", port, (128,), seed) for port in ports}
         yield Cases(kind, "uniform words of scores up to 1, mostly very small", {**drawn, "p": drawn["p"] % (ONE + 1)})

@@ -75,12 +75,18 @@ def _edge(pages: int) -> Iterator[Cases]:
             ]
         )
     yield _block("edge", "the same from other starting places: the same ids relative to them", pages, rows)
-    if pages > FEW:
-        return  # few rows for many lanes
-    owner = Owner(pages)
-    long = [each for _ in range(COUNTED // pages + 2) for each in (owner.allocate(pages), owner.recycle(owner.owned))]
-    why = "the whole list leaves and comes back until head and tail have passed 255, 2,047 and 4,095"
-    yield _block("edge", why, pages, [long], "D-leankv-37")
+    if pages <= FEW:  # few rows for many lanes
+        owner = Owner(pages)
+        long = [
+            each for _ in range(COUNTED // pages + 2) for each in (owner.allocate(pages), owner.recycle(owner.owned))
+        ]
+        why = "the whole list leaves and comes back until head and tail have passed 255, 2,047 and 4,095"
+        yield _block("edge", why, pages, [long], "D-leankv-37")
+    rows = []
+    for back in (all_pages[1:2], all_pages[1:]):
+        owner = Owner(pages)
+        rows.append([owner.allocate(pages), owner.recycle(back), owner.allocate(len(back))])
+    yield _block("edge", "page 0 stays owned: page 1, then all others, come back and leave", pages, rows)
 
 
 def _block(kind: Kind, why: str, pages: int, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:

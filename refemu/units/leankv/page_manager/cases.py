@@ -87,6 +87,8 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
     yield _block("edge", why, shape, [history])
     why = "two sequences in every call: most pages at once, tokens for one more page, ids in many orders"
     yield _block("edge", why, shape, [[call for turn in range(TURNS) for call in _turn(top, turn)]], "D-leankv-38")
+    more = shape.high_tokens + 1
+    yield _block("edge", "a prompt of one token more than a page has", shape, [[(PROMPT, [1], [more], [], [])]])
 
 
 def _turn(top: int, turn: int) -> list[Call]:

@@ -60,6 +60,11 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         c = np.resize([-1, -2, -(1 << 20), LOW], (3, 64))
         why = "a product of 2**31 that C brings back: products reduced to 32 bits before C overflow"
         yield Cases(kind, why, _inputs(heads * left, heads * right, bias, bias, c), "D-olive-34")
+        if wide:
+            place, row = np.arange(lanes), lanes // 8
+            sizes = np.where(place % row == 0, 0x8001 + place // row % 6, 0)[None]
+            why = "outliers of six sizes at the heads of rows of A and columns of B"
+            yield Cases(kind, why, _inputs(sizes, sizes, 10, 11, np.zeros((1, 64), np.int64)))
     if kind == "random":
         drawn = random_inputs("mmaovp", ports, (4,), seed)
         why = "uniform pairs at the formats' biases, C of 20 bits"
