@@ -4,13 +4,16 @@ import dataclasses
 
 import pytest
 
-from refemu.golden.faults import rounding, use, words
+from refemu.golden.faults import bits, rounding, use, words
 from refemu.golden.faults.fault import FaultClass
 from refemu.golden.grade import decisions
 from refemu.golden.grade.grade import Counts, Grade
 from tests.golden.grade import plain
 
 PRODUCT = [f"{id}/out.outlier" for id in ("zero", "nan", "nan_sign", "nan_full", "nan_infinity", "nan_zero")]
+CROSSED = [f"crossed/out.d/{i}/{i + 1}" for i in range(21, 29)]
+BIAS = [f"{id}/in.bias_b/3" for id in ("narrowed", "stuck_at_0")]
+BOOK = ["stuck_at_0/in.a_codebook/0", "stuck_at_1/in.a_codebook/15"]
 WRAPS = ["D-olive-11/the exponent of an outlier beyond the largest wraps"]
 MIDWAY = ["bytes/in.codebook", "fp16/half_away", "fp16/half_up", "fp16/half_down"]
 #: set, start of the reason of a case, ids of faults that no other row of the set detects
@@ -24,6 +27,26 @@ ALONE = (
     ("clustering-paper", "repeated centroids", [f"dead/in.codebook/{i}" for i in (1, 2, 3, 4, 5, 11, 12, 13, 14)]),
     ("clustering-paper", "two distances", MIDWAY),
     ("clustering-paper_3", "two distances", ["bytes/in.codebook", "fp16/half_down"]),
+    *(
+        (f"olive_systolic-{name}", "outliers of six", CROSSED)
+        for name in ("int4", "flint4", "int4_flint4", "flint4_int4")
+    ),
+    ("olive_systolic-int8", "outliers of six", BIAS),
+    ("olive_systolic-int8_saturate", "outliers of six", ["crossed/out.d/28/29", *BIAS]),
+    ("mmaovp-i8_i8", "outliers of six", ["stuck_at_0/in.bias_b/1"]),
+    ("mmaovp-i8_i8_saturate", "outliers of six", ["stuck_at_0/in.bias_b/0", "stuck_at_0/in.bias_b/1"]),
+    ("score_quantizer-fixed3", "scores nearest", ["stuck_at_1/in.p/0"]),
+    ("orizuru-n16_total_order", "-0 remains", ["zero/out.root_max"]),
+    ("orizuru_passes-n18_drained", "-0 remains", ["zero/out.root_max"]),
+    ("kllm_chip-sums", "an output that", ["zero_sign/out.y", "nibbles/in.a_codebook", "stuck_at_0/in.a_codebook/0"]),
+    ("kllm_chip-column", "an output that", ["zero_sign/out.y", *BOOK]),
+    ("kllm_chip-counter", "an output that", ["zero_sign/out.y", *BOOK]),
+    ("kllm_chip-softmax", "an output that", BOOK),
+    ("page_manager-paper", "a prompt of one", ["stuck_at_0/in.prompts/0"]),
+    ("page_manager-diffkv", "a prompt of one", ["stuck_at_0/in.prompts/0"]),
+    ("free_page_list-small", "page 0 stays", ["dead/in.ids/1", "dead/in.ids/3", "stuck_at_0/in.ids/0"]),
+    ("free_page_list-paper", "page 0 stays", [f"dead/in.ids/{i}" for i in range(8, 21)]),
+    ("fdgf-small", "the highest bit", ["stuck_at_0/in.rows/16", "stuck_at_0/in.columns/16"]),
 )
 
 
@@ -55,7 +78,8 @@ def test_faults_are_detected_by_one_case(name: str, reason: str, ids: list[str])
     }
 
     for detected, some in sets.items():
-        library = {fault.id: fault for each in (words, use, rounding, decisions) for fault in each.faults(some)}
+        modules = (bits, words, use, rounding, decisions)
+        library = {fault.id: fault for each in modules for fault in each.faults(some)}
         assert {id: bool(library[id].wrong(some).any()) for id in ids} == dict.fromkeys(ids, detected)
 
 

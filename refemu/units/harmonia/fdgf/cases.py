@@ -45,6 +45,8 @@ def edge(config: Config) -> Blocks:
     yield why, sequences(NAMES, [starts])
     why = "a reduction of 40 groups: addresses of later passes skip as many"
     yield why, _inputs([(40, 1280, 48, 1, 0), (40, 1280, 48, 2, 1)], 240)
+    high = [(0x1C000, 1, 0xF000, 0, 0), (0xF000, 1, 0x1C000, 0, 0)]
+    yield "the highest bit of a size decides the dataflow", _inputs(high, 4)
 
 
 def random(config: Config, seed: Seeds) -> Blocks:

@@ -61,7 +61,10 @@ def edge(config: Config) -> Blocks:
         # rounded another way, such a distance is larger or less than the other one
         low, high = np.transpose([(0xB801, 0x3E04), (0xB807, 0x3E08), (0xB801, 0x3E04)])
         books = np.where(np.arange(size) < size // 2, low[:, None], high[:, None])
-        why = "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next to 0"
+        why = (
+            "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next"
+            " to 0"
+        )
         yield why, {**columns(x=[0x3804, 0x3805, 0x3E04], scale=ONE), "codebook": books}, "D-kllm-8"
 
 

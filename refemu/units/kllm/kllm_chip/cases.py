@@ -52,6 +52,8 @@ def edge(config: Config) -> Blocks:
     if functions and config["b_bits"] == 2:
         rows = repeated([[int(word, 16) for word in row.split()] for row in IN_ORDER], config["n"])
         yield "exponentials whose sum depends on the order (outputs)", _outputs(config, rows), "D-kllm-20"
+    why = "an output that underflows; inliers between the midpoints of a codebook and those of wrong ones"
+    yield why, _between(config), "D-kllm-8"
 
 
 def _functions(config: Config, blocks: Callable[[Config], Blocks]) -> Blocks:
@@ -133,6 +135,16 @@ def _halfway(config: Config) -> dict[str, np.ndarray]:
         tokens.append(token)
         books.append(book if config["a_bits"] == 2 else book[1:3])
     return _multiplied(_tokens(config, tokens) | {"a_codebook": np.array(books)})
+
+
+def _between(config: Config) -> dict[str, np.ndarray]:
+    """Inliers whose index changes if all centroids are negative, lose their lowest bit or have nibbles swapped."""
+    k, pops, book = config["k"], config["pops"], (0xBA01, 0xB801, 0xB401, 0x2601)
+    inliers = [ONE, 0xB901, 0xB000, 0xAF41, *[0] * k][: k - 2 * pops]
+    inputs = _tokens(config, [[*inliers, *[0x4000] * pops, *[0xC000] * pops]])
+    inputs["a_codebook"] = np.array([book if config["a_bits"] == 2 else book[2:]])
+    inputs["b_index"][:, :k], inputs["b_scale"][:, 0] = 1, 1
+    return inputs
 
 
 def _tied(config: Config) -> dict[str, np.ndarray]:

@@ -33,6 +33,7 @@ def edge(config: Config) -> Blocks:
     if config["total_order"]:
         nan = [0x7E00, MINUS | 0x7E00, 0x7C01, 0x7FFF, 0xFFFF, 0xFC01]
         yield _cases("NaN beyond infinity, ordered by its payload", n, [nan, [*ends, *nan]], "D-kllm-27")
+        yield _cases("-0 remains at both roots", n, [[ONE] * config["k"] + [MINUS] * (n - config["k"])])
 
 
 def random(config: Config, seed: Seeds) -> Blocks:

@@ -29,6 +29,10 @@ def edge(config: Config) -> Blocks:
     ends = [([ONE, 0x3800], [1]), ([ONE, 0x3800], [LARGEST]), ([1, 2, 3], [1, 0x3FF])]
     rows = [*ends, ([0x3800, ONE], [LARGEST, ONE]), ([0x0400, 0x2400], [0x0400])]
     yield _cases("scales of V at the ends of fp16: products and the row's scale underflow", config, rows, "D-kllm-14")
+    if config["mode"] == "fixed":
+        largest = (1 << config["bits"]) - 1
+        near = patterns16((np.arange(largest) + np.float32(0.5)) / np.float32(largest))
+        yield _cases("scores nearest to every tie", config, [(near, [ONE])], "D-kllm-15")
 
 
 def random(config: Config, seed: Seeds) -> Blocks:

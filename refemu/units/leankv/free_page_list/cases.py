@@ -63,6 +63,11 @@ def edge(config: Config) -> Blocks:
         long = [each for _ in turns for each in (owner.allocate(pages), owner.recycle(owner.owned))]
         why = "the whole list leaves and comes back until head and tail have passed 255, 2,047 and 4,095"
         yield why, _inputs(pages, [long]), "D-leankv-37"
+    rows = []
+    for back in (all_pages[1:2], all_pages[1:]):
+        owner = Owner(pages)
+        rows.append([owner.allocate(pages), owner.recycle(back), owner.allocate(len(back))])
+    yield "page 0 stays owned: page 1, then all others, come back and leave", _inputs(pages, rows)
 
 
 def random(config: Config, seed: Seeds) -> Blocks:

@@ -53,6 +53,10 @@ def edge(config: Config) -> Blocks:
     c = np.resize([-1, -2, -(1 << 20), LOW], (3, 64))
     why = "a product of 2**31 that C brings back: products reduced to 32 bits before C overflow"
     yield why, operation(heads * left, heads * right, bias, bias, c), "D-olive-34"
+    if wide:
+        sizes = np.where(place % (lanes // 8) == 0, 0x8001 + place // (lanes // 8) % 6, 0)[None]
+        why = "outliers of six sizes at the heads of rows of A and columns of B"
+        yield why, operation(sizes, sizes, 10, 11, none)
 
 
 def random(config: Config, seed: Seeds) -> Blocks:

@@ -40,6 +40,9 @@ def edge(config: Config) -> Blocks:
     pair = (0x8040, 0x4080) if wide else (0x85, 0x58)  # O-V, then V-O and O-V meet at a border
     a, b = (np.where(np.arange(count) % 2 == 0, pair[1], pair[0])[None] for count in lanes)
     yield "outliers on both sides of every other pair border", _inputs(a, b, *biases)
+    pairs, first = config["k"] // 2, 0x8001 if wide else 0x81
+    a, b = (np.where(np.arange(count) % pairs == 0, first + np.arange(count) // pairs % 6, 0)[None] for count in lanes)
+    yield "outliers of six sizes at the heads of rows of A and columns of B", _inputs(a, b, 10, 11)
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
