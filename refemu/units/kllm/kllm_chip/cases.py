@@ -144,7 +144,7 @@ def _between(config: Config) -> dict[str, np.ndarray]:
     inputs = _tokens(config, [[*inliers, *[0x4000] * pops, *[0xC000] * pops]])
     inputs["a_codebook"] = np.array([book if config["a_bits"] == 2 else book[2:]])
     inputs["b_index"][:, :k], inputs["b_scale"][:, 0] = 1, 1
-    return inputs
+    return _multiplied(inputs)
 
 
 def _tied(config: Config) -> dict[str, np.ndarray]:
