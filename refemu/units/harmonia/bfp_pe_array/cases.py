@@ -8,7 +8,7 @@ import numpy as np
 from refemu.units import Config, find
 from refemu.units.harmonia.bfp_accumulator import cases as bfp_accumulator_cases
 from refemu.units.harmonia.bfp_pe import cases as bfp_pe_cases
-from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, first_of_each, uniform
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, filled, first_of_each, uniform
 
 W4, M4, M8 = range(3)  # modes
 ROWS, COLUMNS, LANES = 8, 16, 32
@@ -95,9 +95,7 @@ def _edge(config: Config, drawn: Mapping[str, np.ndarray]) -> Blocks:
 
 def _uniform(config: Config, tiles: int) -> dict[str, np.ndarray]:
     """Tiles of 1 in every element of a and b, exponents 15."""
-    ports = find("bfp_pe_array").ports(config).inputs
-    value = {"a_mag": 1, "b": 1, "a_exp": 15, "b_exp": 15, "w_scale": 0x3C00}
-    return {port.name: np.full((tiles, *port.shape), value.get(port.name, 0)) for port in ports if port.lanes}
+    return filled("bfp_pe_array", config, tiles, a_mag=1, b=1, a_exp=15, b_exp=15, w_scale=0x3C00)
 
 
 def _repeated(config: Config, drawn: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
