@@ -2,6 +2,7 @@
 [leankv §5.2, §6.2]
 """
 
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,29 +83,18 @@ def random(config: Config, seed: Seeds) -> Blocks:
 def _fitting(config: Config, pages: "Pages", rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Those of the numbers of tokens that the table entry has cells for; one token if there are none."""
     high, low = pages.sections
-    fit = [
-        (n_high, n_low)
-        for n_high, n_low in rows
-        if n_high >= 1 and n_low >= 0 and -(-n_high // high.tokens) - (-n_low // low.tokens) <= config["cells"]
-    ]
-    return fit or [(1, 0)]
+    cells = [-(-n_high // high.tokens) - (-n_low // low.tokens) for n_high, n_low in rows]
+    fits = [row[0] >= 1 and row[1] >= 0 and count <= config["cells"] for row, count in zip(rows, cells, strict=True)]
+    return list(compress(rows, fits)) or [(1, 0)]
 
 
 def _rows(why: str, config: Config, pages: "Pages", rows: list[Any], decision: str = "") -> Block:
     """Cases of rows (images, high tokens, low tokens), each with another order of the pages."""
     orders = [np.argsort(prng.words(row, 0, config["cells"]), kind="stable") for row in range(len(rows))]
-    images = []
-    for order, (pictures, _, _) in zip(orders, rows, strict=True):
-        moved = np.empty_like(pictures)
-        moved[order] = pictures
-        images.append(moved.ravel())
-    columns = {
-        "images": np.array(images, np.int64),
-        "entry": np.array(orders, np.int64),
-        "n_high": np.array([row[1] for row in rows]),
-        "n_low": np.array([row[2] for row in rows]),
-    }
-    return why, columns, decision
+    images, n_high, n_low = zip(*rows, strict=True)
+    moved = [each[np.argsort(order, kind="stable")].ravel() for each, order in zip(images, orders, strict=True)]
+    columns = {"images": np.array(moved, np.int64), "entry": np.array(orders, np.int64)}
+    return why, columns | {"n_high": np.array(n_high), "n_low": np.array(n_low)}, decision
 
 
 def _quantized(
