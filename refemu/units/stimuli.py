@@ -94,6 +94,19 @@ def uniform(unit: str, config: Mapping[str, Any], shape: tuple[int, ...], seed: 
     return random_inputs(unit, find(unit).ports(Config(**config)).inputs, shape, seed)
 
 
+def filled(unit: str, config: Mapping[str, Any], rows: int, **words: Any) -> dict[str, np.ndarray]:
+    """Rows of every input port: `words` of those that the unit has, 0 at the others.
+
+    words: that of all rows and lanes, or an array of rows or (rows, lanes).
+    """
+    inputs = {}
+    for port in find(unit).ports(Config(**config)).inputs:
+        word = words.get(port.name, 0)
+        word = word if port.shape or not np.ndim(word) else np.ravel(word)
+        inputs[port.name] = np.full((rows, *port.shape), word, np.int64)
+    return inputs
+
+
 def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int) -> dict[str, np.ndarray]:
     """The first `few` of every `rows` rows, those of one seed."""
     return {name: array[np.arange(len(array)) % rows < few] for name, array in inputs.items()}

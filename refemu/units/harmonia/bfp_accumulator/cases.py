@@ -68,12 +68,8 @@ def edge(config: Config) -> Blocks:
 
 def random(config: Config, seed: Seeds) -> Blocks:
     drawn = uniform("bfp_accumulator", config, (32, 16), seed)
-    drawn |= {
-        "mode": drawn["mode"] % 3,
-        "clear": (drawn["clear"] & (drawn["low"] & 7 == 0)).astype(np.int64),
-        "psum": drawn["psum"] * 120_000 >> 17,
-        "low": drawn["low"] * 120_000 >> 17,
-    }
+    drawn |= {"mode": drawn["mode"] % 3, "clear": (drawn["clear"] & (drawn["low"] & 7 == 0)).astype(np.int64)}
+    drawn |= {name: drawn[name] * 120_000 >> 17 for name in ("psum", "low")}
     yield "uniform sums and exponents, modes mixed", legal(config, drawn)
     near = {name: 12 + (drawn[name] & 7) for name in ("a_exp", "b_exp")}
     near |= {"w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF)}

@@ -1,6 +1,6 @@
 """Golden cases of bfp_pe_array: tiles of every mode and shape [harmonia §IV-C, Fig. 14a]."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,105 +8,81 @@ import numpy as np
 from refemu.units import Config, find
 from refemu.units.harmonia.bfp_accumulator import cases as bfp_accumulator_cases
 from refemu.units.harmonia.bfp_pe import cases as bfp_pe_cases
-from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, first_of_each, uniform
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, filled, first_of_each, uniform
 
 W4, M4, M8 = range(3)  # modes
 ROWS, COLUMNS, LANES = 8, 16, 32
 
 
 def paper(config: Config, seed: Seeds) -> Blocks:
-    groups = config["groups"]
-    drawn = legal(config, _near(uniform("bfp_pe_array", config, (24,), seed)))
-    inputs = {port: array[:3] for port, array in drawn.items()}
     why = "[harmonia §IV-C] one full tile in each mode: columns valid one after the other"
-    yield why, legal(config, inputs | _shape(3, groups, range(3)))
+    yield why, _tiles(config, _drawn(config, seed, 0, 3), range(3))
 
 
 def edge(config: Config, seed: Seeds) -> Blocks:
-    groups = config["groups"]
-    drawn = legal(config, _near(uniform("bfp_pe_array", config, (24,), seed)))
-    inputs = {port: array[3:6] for port, array in drawn.items()}
-    why = "a tile of 1 row, of 1 column, of 5 rows by 11 columns"
-    yield why, legal(config, inputs | _shape(3, groups, (W4, M8, M4), ((1, 16), (8, 1), (5, 11))))
-    mixed = np.where(np.arange(groups) % 2 == np.arange(2)[:, None], M8, M4)
-    inputs = {port: array[6:8] for port, array in drawn.items()} | _shape(2, groups, (M4, M8))
-    why = "modes mixed in a reduction, as for values of both precisions"
-    yield why, legal(config, inputs | {"mode": mixed}), "D-harmonia-36"
-    top = {port: array[:2] * 0 + 255 for port, array in drawn.items() if port in ("a_mag", "b")}
-    ends = {
-        port: drawn[port][:2] * 0 + value
-        for port, value in (("a_sign", 0), ("a_exp", 30), ("b_sign", 0), ("b_exp", 30), ("w_scale", 0x3C00))
-    }
-    why = "the largest sums at the largest exponents: beyond FP16"
-    few = {port: array[:2] for port, array in drawn.items()}
-    yield why, legal(config, few | top | ends | _shape(2, groups, (W4, M8))), "D-harmonia-7"
-    yield from _edge(config, drawn)
-
-
-def random(config: Config, seed: Seeds) -> Blocks:
-    drawn = legal(config, _near(uniform("bfp_pe_array", config, (24,), seed)))
-    count = 6 if config["partial"] == "fp16" else 2
-    yield "exponents and factors as in real tensors", legal(config, first_of_each(drawn, 24, count))
-    wide = legal(config, uniform("bfp_pe_array", config, (24,), seed) | {"mode": drawn["mode"]})
-    some = first_of_each(wide, 24, 2)
-    yield "uniform exponents and factors: flags and infinities", legal(config, some)
-
-
-def _edge(config: Config, drawn: Mapping[str, np.ndarray]) -> Blocks:
     """Tiles of every shape, flags of every PE, sums at which variants of decisions differ."""
     groups = config["groups"]
-    inputs = {port: array[9:15] for port, array in drawn.items()}
+    why = "a tile of 1 row, of 1 column, of 5 rows by 11 columns"
+    yield why, _tiles(config, _drawn(config, seed, 3, 6), (W4, M8, M4), ((1, 16), (8, 1), (5, 11)))
+    mixed = np.where(np.arange(groups) % 2 == np.arange(2)[:, None], M8, M4)
+    why = "modes mixed in a reduction, as for values of both precisions"
+    yield why, legal(config, _drawn(config, seed, 6, 8) | _shape(groups, (M4, M8)) | {"mode": mixed}), "D-harmonia-36"
+    top = filled("bfp_pe_array", config, 2, a_mag=255, b=255, a_exp=30, b_exp=30, w_scale=0x3C00)
+    yield "the largest sums at the largest exponents: beyond FP16", _tiles(config, top, (W4, M8)), "D-harmonia-7"
     sizes = ((2, 3), (7, 15), (3, 8), (8, 16), (4, 1), (1, 2))
-    shape = _shape(6, groups, (M8, W4, M4, W4, M8, M4), sizes)
-    yield "tiles of other shapes", legal(config, inputs | shape)
-    masks = {
-        "row_valid": np.vstack([np.arange(ROWS) >> np.arange(3)[:, None] & 1, np.ones(ROWS, np.int64)]),
-        "col_valid": np.arange(COLUMNS) >> np.array([[1], [2], [3], [0]]) & 1,
-    }
-    inputs = {port: array[15:19] for port, array in drawn.items()}
-    yield "masks with gaps", legal(config, inputs | _shape(4, groups, (M4, M8, W4, M8)) | masks)
+    yield "tiles of other shapes", _tiles(config, _drawn(config, seed, 9, 15), (M8, W4, M4, W4, M8, M4), sizes)
+    rows = np.vstack([np.arange(ROWS) >> np.arange(3)[:, None] & 1, np.ones(ROWS, np.int64)])
+    masks = {"row_valid": rows, "col_valid": np.arange(COLUMNS) >> np.array([[1], [2], [3], [0]]) & 1}
+    yield "masks with gaps", _tiles(config, _drawn(config, seed, 15, 19), (M4, M8, W4, M8)) | masks
     if config["partial"] == "fp16":  # others have no flags
         yield _flags(config)
     why = "weights, every PE with the same operands: words whose last bits are used, in each of them"
-    yield why, legal(config, _repeated(config, drawn, 8) | _shape(8, groups, [W4] * 8))
-    count = 4
-    base = _uniform(config, count)
-    uneven = np.full((count, ROWS, groups, LANES), 255)
+    yield why, _tiles(config, _repeated(config, _drawn(config, seed, 0, 8)), [W4] * 8)
+    uneven = np.full((4, ROWS, groups, LANES), 255)
     uneven[..., -1] = 252 + np.arange(ROWS)[:, None] % 4
     factors = np.array([0x3FFF, 0x35AB, 0x37FF, 0x2C67])[:, None] + np.arange(COLUMNS * groups) // groups
-    negative = np.broadcast_to(np.arange(groups)[:, None] % 2, (*uneven.shape[1:3], LANES))
-    opposite = {
-        "a_mag": uneven.reshape(count, -1),
-        "a_sign": np.broadcast_to(negative, uneven.shape).reshape(count, -1),
-        "b": 0 * base["b"] + 7,
-        "w_scale": factors,
-    }
+    negative = np.arange(ROWS * groups * LANES) // LANES % groups % 2
+    opposite = {"a_mag": uneven.reshape(4, -1), "a_sign": negative, "b": 7, "w_scale": factors}
     why = "a sum and its negative cancel exactly, since each product is rounded before it is added"
-    yield why, legal(config, base | opposite | _shape(count, groups, [W4] * count)), "D-harmonia-10"
-    zero = {
-        "a_mag": 0 * base["a_mag"] + (np.arange(base["a_mag"].shape[-1]) % LANES == 0),
-        "a_sign": 0 * base["a_sign"] + 1,
-    }
-    least = zero | {"a_exp": 0 * base["a_exp"], "b_exp": 0 * base["b_exp"], "b": 0 * base["b"] + 1}
-    least |= {"w_scale": 0 * base["w_scale"]}
+    yield why, _tiles(config, _uniform(config, 4, **opposite), [W4] * 4), "D-harmonia-10"
+    first = np.arange(ROWS * groups * LANES) % LANES == 0
+    least = filled("bfp_pe_array", config, 4, a_mag=first, a_sign=1, b=1)
     why = "values of -0 in every PE: an accumulator starts from +0"
-    yield why, legal(config, base | least | _shape(count, groups, (W4, M4, M8, M4))), "D-arith-5"
+    yield why, _tiles(config, least, (W4, M4, M8, M4)), "D-arith-5"
 
 
-def _uniform(config: Config, tiles: int) -> dict[str, np.ndarray]:
-    """Tiles of 1 in every element of a and b, exponents 15."""
-    ports = find("bfp_pe_array").ports(config).inputs
-    value = {"a_mag": 1, "b": 1, "a_exp": 15, "b_exp": 15, "w_scale": 0x3C00}
-    return {port.name: np.full((tiles, *port.shape), value.get(port.name, 0)) for port in ports if port.lanes}
+def random(config: Config, seed: Seeds) -> Blocks:
+    drawn = _near(config, uniform("bfp_pe_array", config, (24,), seed))
+    count = 6 if config["partial"] == "fp16" else 2
+    yield "exponents and factors as in real tensors", legal(config, first_of_each(drawn, 24, count))
+    wide = legal(config, uniform("bfp_pe_array", config, (24,), seed) | {"mode": drawn["mode"]})
+    yield "uniform exponents and factors: flags and infinities", legal(config, first_of_each(wide, 24, 2))
 
 
-def _repeated(config: Config, drawn: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
-    """The first `count` drawn tiles with the operands of the first row and column in all of them."""
+def _drawn(config: Config, seed: Seeds, first: int, last: int) -> dict[str, np.ndarray]:
+    """Some of the 24 drawn tiles."""
+    drawn = _near(config, uniform("bfp_pe_array", config, (24,), seed))
+    return {port: array[first:last] for port, array in drawn.items()}
+
+
+def _tiles(config: Config, inputs: Inputs, modes: Sequence[int], sizes: Any = None) -> dict[str, np.ndarray]:
+    """Tiles of one mode each, full without `sizes`."""
+    return legal(config, {**inputs, **_shape(config["groups"], modes, sizes)})
+
+
+def _uniform(config: Config, tiles: int, **words: Any) -> dict[str, np.ndarray]:
+    """Tiles of 1 in every element of a and b, exponents 15, but for some words."""
+    ones = {"a_mag": 1, "b": 1, "a_exp": 15, "b_exp": 15, "w_scale": 0x3C00}
+    return filled("bfp_pe_array", config, tiles, **ones | words)
+
+
+def _repeated(config: Config, drawn: Inputs) -> dict[str, np.ndarray]:
+    """Drawn tiles with the operands of the first row and column in all of them."""
     tiles = {}
     for port in find("bfp_pe_array").ports(config).inputs:
         if port.name != "mode":
             times = ROWS if port.name.startswith(("a_", "row_")) else COLUMNS
-            tiles[port.name] = np.tile(drawn[port.name][:count, : port.count // times], times)
+            tiles[port.name] = np.tile(drawn[port.name][:, : port.count // times], times)
     return tiles | {"w_scale": tiles["w_scale"] | 1}
 
 
@@ -122,8 +98,7 @@ def _flags(config: Config) -> Block:
     signs = {"a_sign": np.tile(turn.repeat(LANES), (tiles, ROWS)).astype(np.int64)}
     why = "infinity minus infinity" if groups > 1 else "infinity"
     why += " in some rows and columns, numbers with a bit set or cleared, and sums too small for FP16 in the others"
-    inputs = _uniform(config, tiles) | operands | signs | _shape(tiles, groups, [M8] * tiles)
-    return why, legal(config, inputs), "D-harmonia-7"
+    return why, _tiles(config, _uniform(config, tiles) | operands | signs, [M8] * tiles), "D-harmonia-7"
 
 
 def _side(name: str, chosen: np.ndarray, varied: np.ndarray, groups: int) -> dict[str, np.ndarray]:
@@ -137,25 +112,18 @@ def _side(name: str, chosen: np.ndarray, varied: np.ndarray, groups: int) -> dic
     return {f"{name}_exp": exponents, ("a_mag" if name == "a" else "b"): magnitudes.reshape(len(chosen), -1)}
 
 
-def _shape(tiles: int, groups: int, modes: Any, sizes: Any = None) -> dict[str, np.ndarray]:
-    """Modes and masks of `tiles` tiles, full tiles without `sizes`."""
-    height, width = np.array(sizes if sizes else [(ROWS, COLUMNS)] * tiles).T[..., None]
-    return {
-        "mode": np.array(modes)[:, None] + np.zeros((tiles, groups), np.int64),
-        "row_valid": (np.arange(ROWS) < height).astype(np.int64),
-        "col_valid": (np.arange(COLUMNS) < width).astype(np.int64),
-    }
+def _shape(groups: int, modes: Sequence[int], sizes: Any = None) -> dict[str, np.ndarray]:
+    """Modes and masks of tiles, full tiles without `sizes`."""
+    height, width = np.array(sizes if sizes else [(ROWS, COLUMNS)] * len(modes)).T[..., None]
+    masks = {"row_valid": np.arange(ROWS) < height, "col_valid": np.arange(COLUMNS) < width}
+    return {"mode": np.repeat(modes, groups).reshape(-1, groups)} | {name: mask * 1 for name, mask in masks.items()}
 
 
-def _near(drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _near(config: Config, drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Draws with common modes, exponents and factors."""
-    return {
-        **drawn,
-        "mode": drawn["mode"] % 3,
-        "a_exp": 12 + (drawn["a_exp"] & 7),
-        "b_exp": 10 + (drawn["b_exp"] & 7),
-        "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF),
-    }
+    exponents = {"a_exp": 12 + (drawn["a_exp"] & 7), "b_exp": 10 + (drawn["b_exp"] & 7)}
+    near = {"mode": drawn["mode"] % 3, **exponents, "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF)}
+    return legal(config, drawn | near)
 
 
 def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:

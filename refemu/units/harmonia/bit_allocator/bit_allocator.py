@@ -156,7 +156,10 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §III-B, Fig. 8",
     meaning="which tokens of a cache fall to fewer bits, and when",
     configs={"paper": Config(**PAPER), "local16": Config(**PAPER | {"n_initial": 40, "n_local": 16})},
-    flags={"DEMOTES_K": Flag(0, "the K of a token falls"), "DEMOTES_V": Flag(1, "the V of a group falls")},
+    flags={
+        "DEMOTES_K": Flag(0, "the K of a token falls", "demote_k"),
+        "DEMOTES_V": Flag(1, "the V of a group falls", "demote_v"),
+    },
 )
 State: type[DeclaredState] = BitAllocator.State
 run: RunFunction[Result] = UNIT.run

@@ -1,7 +1,6 @@
 """Golden cases of bit_allocator: tokens one by one from an empty cache, and after prompts. [harmonia §III-B, Fig. 8]"""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -49,7 +48,3 @@ def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     prefill = inputs["prefill"].copy()
     prefill[1:] = 0
     return {"prefill": prefill}
-
-
-def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:
-    return {"DEMOTES_K": result.demote_k, "DEMOTES_V": result.demote_v}

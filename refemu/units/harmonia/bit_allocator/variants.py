@@ -44,15 +44,8 @@ def _demotes_group(self: BitAllocator, prefill: int) -> Changes:
     full = tokens // self.group * self.group
     low, groups = self.low_tokens(full), self.low_groups(full)
     v = int(len(groups) > before.low_groups)
-    return {
-        "tokens": tokens,
-        "demote_k": 1,
-        "k_token": low.stop - 1,
-        "demote_v": v,
-        "v_group": (groups.stop - 1) * v,
-        "low_tokens": len(low),
-        "low_groups": len(groups),
-    }
+    ports = {"demote_k": 1, "k_token": low.stop - 1, "demote_v": v, "v_group": (groups.stop - 1) * v}
+    return {**ports, "tokens": tokens, "low_tokens": len(low), "low_groups": len(groups)}
 
 
 def _reporting(old: BitAllocator, self: BitAllocator, prefill: int) -> Changes:

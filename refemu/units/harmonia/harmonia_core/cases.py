@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from refemu.units import Config, find
-from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, port_values, uniform
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, filled, port_values, uniform
 
 LANES = 32
+KEPT = {"frozen", "position", "wide", "bias"}  #: ports that are drawn where all elements are equal
 DRAWN = 22  #: products of kinds paper and edge
 ANGLE = 5  #: number of the product with a rotated key so near a midpoint of FP16 that it shows angles rounded to FP32
 
@@ -48,9 +49,9 @@ def edge(config: Config, seed: Seeds) -> Blocks:
         why = "biases of results of 0, and results that biases take to 0"
         yield why, {**some(0, 8), "a_mag": a_mag, "bias": bias}, "D-harmonia-29"
     if config["kind"] == "score":
-        yield "every query divides its attention among four keys, each key in turn", _keys(config, raw)
+        yield "every query divides its attention among four keys, each key in turn", _keys(config)
     if config["kind"] == "k":
-        yield _channels(config, raw)
+        yield _channels(config)
     if config["kind"] == "k" and config["start"] == 0 and "position" not in drawn:
         yield "small angles: rotated keys next to midpoints of FP16", some(ANGLE, ANGLE + 1), "D-arith-8"
 
@@ -64,16 +65,10 @@ def random(config: Config, seed: Seeds) -> Blocks:
 def _equal(config: Config, drawn: Inputs) -> dict[str, np.ndarray]:
     """Two products of positive numbers, the second with the other sign; a frozen offset stays."""
     inputs = {port: np.repeat(array[:1], 2, axis=0) for port, array in drawn.items()}
-    value = {"a_mag": 200, "a_exp": 17, "b": 7, "w_scale": 0x2555} | (
-        {} if config["b_type"] == "int4" else {"b_exp": 15}
-    )
-    for port in inputs.keys() - {"frozen", "position", "wide", "bias"}:
-        inputs[port] = 0 * inputs[port] + value.get(port, 0)
+    others = {"w_scale": 0x2555} if config["b_type"] == "int4" else {"b_exp": 15}
+    equal = {"a_mag": 200, "a_exp": 17, "b": 0x47 if config["b_type"] == "mixed" else 7, **others}
+    inputs |= filled("harmonia_core", config, 2, **{port: inputs[port] for port in KEPT & inputs.keys()}, **equal)
     inputs["a_sign"][1] = 1
-    if config["b_type"] == "mixed":
-        inputs["b"] += 0x40
-    if config["b_type"] != "int4":
-        inputs["w_scale"] *= 0
     return inputs
 
 
@@ -86,30 +81,20 @@ def _widths(some: Inputs) -> Blocks:
     yield "one code of 8 bits in one row", {**some, "wide": alone.astype(np.int64)}, "D-harmonia-36"
 
 
-def _keys(config: Config, raw: Inputs) -> Inputs:
+def _keys(config: Config) -> Inputs:
     """Equal queries and four keys equal to them, each in turn; the other keys are 0."""
-    columns, inner = config["columns"], config["inner"]
-    count = -(-columns // 4)
-    inputs = {port: np.zeros((count, array.shape[-1]), np.int64) for port, array in raw.items()}
-    inputs["a_mag"] += 255
-    inputs["a_exp"] += 15
-    inputs["b_exp"] += 15
-    if "wide" in inputs:
-        inputs["wide"] += 1
-    inputs["b"] += 255 * (np.arange(columns * inner) // inner // 4 == np.arange(count)[:, None])
-    return inputs
+    place, turn = np.arange(config["columns"] * config["inner"]), np.arange(-(-config["columns"] // 4))[:, None]
+    b = 255 * (place // config["inner"] // 4 == turn)
+    return filled("harmonia_core", config, len(turn), a_mag=255, a_exp=15, b_exp=15, wide=1, b=b)
 
 
-def _channels(config: Config, raw: Inputs) -> Block:
+def _channels(config: Config) -> Block:
     """Products with one offset of alternating bits, in each channel in turn: a factor meets one element."""
     columns, inner = config["columns"], config["inner"]
     count, groups = 2 * columns, -(-inner // LANES)
     channel, case = np.arange(count) // 2, np.arange(count)
-    inputs = {port: np.zeros((count, array.shape[-1]), np.int64) for port, array in raw.items()}
+    inputs = filled("harmonia_core", config, count, a_exp=15, position=np.arange(config["rows"]))
     inputs["a_mag"][:, 0] = inputs["a_mag"][:, -inner] = 128
-    if "position" in inputs:
-        inputs["position"] += np.arange(config["rows"])
-    inputs["a_exp"] += 15
     inputs["b"][case, channel * inner] = 4
     inputs["w_scale"][case, channel * groups] = np.where(case % 2 == 0, 0x5155, 0xA6AA)
     why = "the key of token 0 has one channel, each in turn, whose bits alternate: it is the offset"

@@ -9,7 +9,7 @@ import numpy as np
 
 from refemu.units import Config, find
 from refemu.units.harmonia.harmonia_core import cases as harmonia_core_cases
-from refemu.units.stimuli import Blocks, Edges, Inputs, Seeds, edges, in_turn, joined, words
+from refemu.units.stimuli import Blocks, Edges, Inputs, Seeds, edges, filled, in_turn, joined, words
 
 NAME = "harmonia_core_clocked"
 IDLE = 24  #: idle rows after the paper's product
@@ -78,53 +78,37 @@ def _back_to_back(config: Config, products: Inputs) -> Inputs:
     return _rows(products, [turns])
 
 
-def _bits(config: Config) -> dict[str, np.ndarray]:
+def _bits(config: Config) -> Inputs:
     """Large equal elements, then elements of 0 whose other operands have every bit set and cleared by turns."""
-    ports = find(NAME).ports(config).inputs[1:]
-    lanes = {port.name: port.count for port in ports}
-    count = 2 * lanes.get("frozen", 2) + 2
-    turn = np.arange(count)[:, None] % 2
-    inputs = {port.name: np.zeros((count, port.count), np.int64) for port in ports}
-    whole = 0x0F if config["b_type"] == "int4" else 0xFF
-    inputs["b"] += np.where(turn, 0xAA, 0x55) & whole
-    inputs["a_sign"] += turn
-    inputs["a_exp"] += np.where(turn, 0x0A, 0x15)
-    if config["b_type"] == "int4":
-        inputs["w_scale"] += np.where(turn, 0x2AAA, 0xD555)
-    else:
-        inputs["b_sign"], inputs["b_exp"] = inputs["b_sign"] + turn, inputs["b_exp"] + np.where(turn, 0x0A, 0x15)
-    if "wide" in inputs:
-        inputs["wide"] += turn
-    if "bias" in inputs:
-        inputs["bias"] += np.where(turn, 0x6AAA, 0x9555)
-    if "frozen" in inputs:
-        place = np.arange(lanes["frozen"])
-        inputs["frozen"] += np.where(place == (np.arange(count)[:, None] - 1) // 2 % len(place), 1, 0)
-        inputs["frozen"] *= np.where(turn, 0x6AAA, 0x9555)
-    if "position" in inputs:
-        inputs["position"] += np.where(turn, [0, 0x155555, 0x2AAAAB], [0, 0x2AAAAA, 0x355554])
-        inputs["position"][[0, -1]] = [0, 1, 2]
-    for large in (0, -1):
-        values = {"a_mag": 255, "a_exp": 17, "a_sign": 0, "b": 7, "w_scale": 0x3000, "bias": 0, "frozen": 0}
-        values |= {} if config["b_type"] == "int4" else {"b_sign": 0, "b_exp": 15, "w_scale": 0}
-        for name in values.keys() & inputs.keys():
-            inputs[name][large] = values[name]
-    return {port.name: inputs[port.name].reshape(count, *port.shape) for port in ports}
+    codes = config["b_type"] == "int4"
+    frozen = max(*(port.count for port in find(NAME).ports(config).inputs if port.name == "frozen"), 0, 0)
+    count = 2 * (frozen or 2) + 2
+    row = np.arange(count)[:, None]
+    exponents, scales, words = (
+        np.where(row % 2, odd, even) for odd, even in ((0x0A, 0x15), (0x2AAA, 0xD555), (0x6AAA, 0x9555))
+    )
+    signs = {"a_sign": row % 2, "b_sign": 0 if codes else row % 2, "wide": row % 2, "bias": words}
+    sizes = {"a_exp": exponents, "b_exp": 0 if codes else exponents, "w_scale": scales if codes else 0}
+    b = np.where(row % 2, 0xAA, 0x55) & (0x0F if codes else 0xFF)
+    offsets = (np.arange(frozen) == (row - 1) // 2 % max(frozen, 1)) * words
+    places = np.where(row % 2, [0, 0x155555, 0x2AAAAB], [0, 0x2AAAAA, 0x355554])
+    places[[0, -1]] = [0, 1, 2]
+    inputs = filled(NAME, config, count, **signs, **sizes, b=b, frozen=offsets, position=places)
+    large = {"a_mag": 255, "a_exp": 17, "a_sign": 0, "b": 7, "bias": 0, "frozen": 0}
+    large |= {"w_scale": 0x3000} if codes else {"b_sign": 0, "b_exp": 15, "w_scale": 0}
+    for name in large.keys() & inputs.keys():
+        inputs[name][[0, -1]] = large[name]
+    return {name: array for name, array in inputs.items() if name != "go"}
 
 
-def _ties(config: Config) -> dict[str, np.ndarray]:
+def _ties(config: Config) -> Inputs:
     """Scores of 2049 / 128 next to scores of 2043 / 128, in each of the columns; products of 8-bit codes."""
-    ports = {port.name: port for port in find(NAME).ports(config).inputs[1:]}
-    columns = ports["b_exp"].count
-    inputs = {name: np.zeros((columns, *port.shape), np.int64) for name, port in ports.items()}
-    inputs["a_mag"] += np.tile([255, 9], ports["a_mag"].count // 2)  # 255 * 8 + 9 * 1 is 2049, 9 * 227 is 2043
-    inputs["a_exp"] += 18
-    inputs["b_exp"] += 19
-    inputs["wide"] += 1
-    for product in range(columns):
-        for column in range(columns):
-            inputs["b"][product, 2 * column : 2 * column + 2] = (8, 1) if column == product else (0, 227)
-    return inputs
+    ports = {port.name: port.count for port in find(NAME).ports(config).inputs}
+    columns = ports["b_exp"]
+    a_mag = np.tile([255, 9], ports["a_mag"] // 2)  # 255 * 8 + 9 * 1 is 2049, 9 * 227 is 2043
+    b = np.where(np.eye(columns, dtype=np.bool_)[..., None], [8, 1], [0, 227]).reshape(columns, -1)
+    inputs = filled(NAME, config, columns, a_mag=a_mag, a_exp=18, b_exp=19, wide=1, b=b)
+    return {name: array for name, array in inputs.items() if name != "go"}
 
 
 def _taken(number: int, length: int, count: int) -> list[tuple[int, int]]:

@@ -19,26 +19,19 @@ def paper(config: Config, seed: Seeds) -> Blocks:
 
 def edge(config: Config) -> Blocks:
     channels = config["channels"]
-    tie = np.full((2, channels), 0x4500)
-    tie[1] = 0xC500
-    negative = np.full((2, channels), 0x3C00)
-    negative[0] = 0xC800
+    tie, negative, large = (
+        np.repeat(np.array(words)[:, None], channels, axis=1)
+        for words in ((0x4500, 0xC500), (0xC800, 0x3C00), (0x7BFF, 0xFBFF, 0xFBFF, 0xF9FF))
+    )
     why = "peaks tie between channels, and between tokens: the lower channel, the first token"
     yield _case(why, config, np.stack([tie, tie[::-1], negative]), "D-harmonia-23")
-    zero = np.zeros((2, channels), np.int64)
-    zero[1] = 0x8000
-    odd = np.zeros((2, channels), np.int64)
+    zero, odd, single = small = np.zeros((3, 2, channels), np.int64)
+    zero[1], single[0, 0] = 0x8000, 0x8001
     odd[0, -1], odd[0, 0], odd[1, min(1, channels - 1)] = 0x0401, 0x8001, 0x83FF
-    single = np.zeros((2, channels), np.int64)
-    single[0, 0] = 0x8001
     why = "peaks of 0; odd significands of field 0 and 1; an offset that becomes -0"
-    yield _case(why, config, np.stack([zero, odd, single]), "D-harmonia-24")
-    large = np.full((4, channels), 0x7BFF)
-    large[1:] = 0xFBFF
-    large[3] = 0xF9FF
-    yield _case(
-        "the largest values: differences exceed fp16", config, np.stack([large, large ^ 0x8000]), "D-harmonia-13"
-    )
+    yield _case(why, config, small, "D-harmonia-24")
+    why = "the largest values: differences exceed fp16"
+    yield _case(why, config, np.stack([large, large ^ 0x8000]), "D-harmonia-13")
     why = "each channel in turn is the widest, with peaks whose bits alternate"
     yield _case(why, config, _each(channels), "D-harmonia-24", slack=1)
     why = "differences halfway between two fp16 values, next to halfway, and subnormal"
@@ -59,12 +52,9 @@ def random(config: Config, seed: Seeds) -> Blocks:
 
 def _each(channels: int) -> np.ndarray:
     """Two matrices per channel, of one token: a wide word among small ones."""
-    tokens = np.zeros((2 * channels, 1, channels), np.int64)
-    tokens[:, 0] = 0x1234 + 0x0035 * np.arange(channels)
-    tokens[:, 0, ::2] |= 0x8000
-    for number in range(2 * channels):
-        tokens[number, 0, number // 2] = (0xD955, 0x2EAA)[number % 2]
-    return tokens
+    matrix, channel = np.arange(2 * channels)[:, None], np.arange(channels)
+    small = 0x1234 + 0x0035 * channel | np.where(channel % 2, 0, 0x8000)
+    return np.where(channel == matrix // 2, np.where(matrix % 2, 0x2EAA, 0xD955), small)[:, None]
 
 
 def _ties(channels: int) -> np.ndarray:

@@ -153,12 +153,8 @@ def scaled_late(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -
     rows = [np.array(result.acc, np.uint32).reshape(-1, exact.shape[-1]), np.array(result.flags)]
     flags = rows[1].reshape(rows[0].shape)
     names = ("mode", "clear", "a_exp", "b_exp", "w_scale")
-    for device, events in enumerate(
-        zip(
-            *(np.asarray(array).reshape(rows[0].shape).tolist() for array in (exact, *map(inputs.get, names))),
-            strict=True,
-        )
-    ):
+    columns = (np.reshape(array, rows[0].shape).tolist() for array in (exact, *(inputs[name] for name in names)))
+    for device, events in enumerate(zip(*columns, strict=True)):
         rows[0][device], flags[device] = _late(config, list(zip(*events, strict=True)), flags[device])
     return {"acc": rows[0].reshape(exact.shape), "flags": flags.reshape(exact.shape)}
 

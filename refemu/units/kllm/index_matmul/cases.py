@@ -7,7 +7,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units import Config, Port, find
-from refemu.units.stimuli import Blocks, Inputs, Seeds, first_of_each, random_inputs
+from refemu.units.stimuli import Blocks, Inputs, Seeds, filled, first_of_each, random_inputs
 
 A = [0, 1, 1, 0, 1, 0, 0, 1]  #: indices of a worked column of [kllm Fig. 3a]'s dimensions
 B = [3, 0, 2, 2, 1, 3, 0, 1]
@@ -67,24 +67,15 @@ def _rows(config: Config, count: int, **changed: Any) -> dict[str, np.ndarray]:
 
     changed: words of ports, if the unit has them.
     """
-    k, integer = config["k"], config["integer"]
-    ports = find("index_matmul").ports(config).inputs
-    inputs = {port.name: np.zeros((count, *port.shape), np.int64) for port in ports}
-    lanes = [inputs[name].reshape(count, k) for name in ("a_index", "b_index")]
-    lanes[0][:, :8], lanes[1][:, :8] = (Q if integer else A)[:k], B[:k]
-    words: dict[str, Any] = {
-        "a_scale": ONE,
-        "b_codebook": spread([0xBC00, 0xB400, 0x3400, 0x3C00], 1 << config["b_bits"]),
-    }
+    place, short, integer = np.arange(config["k"]), config["k"] - len(A), config["integer"]
+    words: dict[str, Any] = {"a_index": np.pad(Q if integer else A, (0, short)), "b_index": np.pad(B, (0, short))}
+    words |= {"a_scale": ONE, "b_codebook": spread([0xBC00, 0xB400, 0x3400, 0x3C00], 1 << config["b_bits"])}
     if integer:
-        words["a_outlier"] = 0x2C00 + 16 * np.arange(k)
+        words["a_outlier"] = 0x2C00 + 16 * place
     else:
-        words |= {**WORKED, "b_scale": ONE, "a_mask": np.arange(k) >= len(A)}
+        words |= {**WORKED, "b_scale": ONE, "a_mask": place >= len(A)}
         words["a_codebook"] = spread([0xB800, 0x3A00], 1 << config["a_bits"])
-    words |= changed
-    for name in words.keys() & inputs.keys():
-        inputs[name][:] = words[name]
-    return with_products(inputs)
+    return with_products(filled("index_matmul", config, count, **words | changed))
 
 
 def spread(words: list[int], size: int) -> np.ndarray:

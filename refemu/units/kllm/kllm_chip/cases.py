@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.formats import Codebook, cartesian
@@ -97,21 +98,19 @@ def random(config: Config, seed: Seeds) -> Blocks:
     yield "any words", legal(config, few)
 
 
-def _counting(k: int) -> list[int]:
+def _counting(k: int) -> np.ndarray:
     """Values of both signs around 1, none twice; the third is large, the fifth small."""
-    values = [0x3800 + 37 * i | (0x8000 if i % 3 == 1 else 0) for i in range(k)]
+    place = np.arange(k)
+    values = 0x3800 + 37 * place | np.where(place % 3 == 1, 0x8000, 0)
     values[2], values[4] = 0x4D00, 0xCE00
     return values
 
 
-def _in_turn(k: int) -> list[list[int]]:
+def _in_turn(k: int) -> np.ndarray:
     """Tokens with the largest value at each place of the first half, and the smallest half a token later."""
-    tokens = []
-    for place in range(k // 2):
-        token = _counting(k)
-        token[2], token[4] = 0x3A00, 0xBA20
-        token[place], token[place + k // 2] = 0x4D00 + place, 0xCE00 + place
-        tokens.append(token)
+    tokens, place = np.tile(_counting(k), (k // 2, 1)), np.arange(k // 2)
+    tokens[:, 2], tokens[:, 4] = 0x3A00, 0xBA20
+    tokens[place, place], tokens[place, place + k // 2] = 0x4D00 + place, 0xCE00 + place
     return tokens
 
 
@@ -130,8 +129,7 @@ def _halfway(config: Config) -> dict[str, np.ndarray]:
         word, middle = pairs[more]
         token = [0x3000 + 16 * i for i in range(config["k"])]
         token[0], token[3], token[5], token[-1] = 0x3E01, 0x4E00, word, 0xCE00
-        near = [0xBA00, *((middle + side) / 2048 for side in (-96, 96)), 0x3C00]
-        book = [value if isinstance(value, int) else int(patterns16(value)) for value in near]
+        book = patterns16([-0.75, (middle - 96) / 2048, (middle + 96) / 2048, 1.0])
         tokens.append(token)
         books.append(book if config["a_bits"] == 2 else book[1:3])
     return _multiplied(_tokens(config, tokens) | {"a_codebook": np.array(books)})
@@ -153,20 +151,20 @@ def _tied(config: Config) -> dict[str, np.ndarray]:
     for places in ((0, 1), (k - 2, k - 1), (1, k - 1), (2, 3, k - 3, k - 4), range(k)):
         for word in (0x4C00, 0xCC00):
             token = _counting(k)
-            for place in places:
-                token[place] = word
+            token[list(places)] = word
             tokens.append(token)
-    tokens.append([0x3C00, 0xBC00] * (k // 2) + [0x3C00] * (k % 2))
+    tokens.append(np.resize([0x3C00, 0xBC00], k))
     return _tokens(config, tokens)
 
 
-def _tokens(config: Config, tokens: list[list[int]]) -> dict[str, np.ndarray]:
+def _tokens(config: Config, tokens: ArrayLike) -> dict[str, np.ndarray]:
     """Tokens by columns in turn."""
-    count, n, k = len(tokens), config["n"], config["k"]
+    x, n, k = np.array(tokens, np.int64), config["n"], config["k"]
+    count = len(x)
     books = {name: np.array(BOOK if config[f"{name}_bits"] == 2 else BOOK[1:3]) for name in "ab"}
     index = np.arange(count * n * k) * 3 // 2 % (1 << config["b_bits"])
     inputs = {
-        "x": np.array(tokens, np.int64),
+        "x": x,
         "a_codebook": np.tile(books["a"], (count, 1)),
         "b_index": index.reshape(count, n * k),
         "b_scale": np.tile(0x3800 + 0x55 * np.arange(n), (count, 1)),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from refemu.units import Config, find
-from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, random_inputs, side_by_side, words
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, side_by_side, uniform, words
 
 NAME = "pe_lane"
 ONE, LARGE, TINY, INFINITE = 0x3C00, 0x7BFF, 0x0001, 0x7C00
@@ -48,7 +48,11 @@ def edge(config: Config) -> Blocks:
     yield from _registers(config)
     yield from _widths(config)
     yield from _operands(config)
-    yield _unopened(config)
+    # cut off after a reduction, then one whose only tile does not open
+    later = _edges(config, [Shape(3, config["macs"], opens=0)])
+    first = _edges(config, [Shape(2, config["macs"]), Shape(_slab(config), config["macs"])])
+    cut_off = {name: array[: len(later[name])] for name, array in first.items()}
+    yield "from reset, sums start from 0 in a tile that does not open", side_by_side([cut_off, later])
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
@@ -57,14 +61,13 @@ def random(config: Config, seed: Seeds) -> Blocks:
     shapes = [Shape(slab + 3, macs, 2, biases=1), Shape(slab - 1, macs, 1, shifts=1), Shape(3, 1)]
     feed, lane = _feed(), _lane(config)
     schedule, blocks, count = None, [], max(4096, 16 * macs * slab + _entries(config))
-    for each in seed if isinstance(seed, range) else (seed,):
-        drawn = iter(words(f"{NAME}/product", each, count)[0].astype(np.int64).tolist())
+    for row in words(f"{NAME}/product", seed, count):
+        drawn = iter(row.astype(np.int64).tolist())
         stream, tiles, table = _drawn(config, lane, shapes, drawn)
         schedule = schedule or feed.picks(lane, stream, tiles)
         blocks.append(feed.edges(lane, schedule, stream, tiles, table))
     yield "products of drawn indices, centroids between 2^-6 and 1, one position in eight out", side_by_side(blocks)
-    ports = find(NAME).ports(config).inputs
-    inputs = random_inputs(NAME, ports, (2, EDGES), seed)
+    inputs = uniform(NAME, config, (2, EDGES), seed)
     inputs["outliers"] &= 1  # a tile of thousands would outlast the case
     yield "uniform values at all ports, at most one outlier", inputs
 
@@ -96,32 +99,19 @@ def _flow(config: Config) -> Blocks:
     why = "short columns: counted tiles wait for the MACs, counters for the bank"
     yield _case(why, config, [Shape(3, macs) for _ in range(4)], decision="D-kllm-43")
     yield _case("long columns: the MACs wait", config, [Shape(4 * slab, 1) for _ in range(2)])
-    yield _waiting(config)
-    yield _crowded(config, "load high at every edge, with other slabs: taken where the lane is ready")
-    yield _cut(config)
-
-
-def _waiting(config: Config) -> Block:
-    """No `go` for some edges, in which the operands of a tile differ."""
-    macs = config["macs"]
-    edges = _edges(config, [Shape(_slab(config), macs, 1, shifts=1, biases=1), Shape(3, macs)], range(3, 19))
+    edges = _edges(config, [Shape(slab, macs, 1, shifts=1, biases=1), Shape(3, macs)], range(3, 19))
     for name in ("shifts", "biases", "opens", "closes"):
         edges[name][3:19] ^= 1
     for name in ("a_scale", "shift", "b_scale", "row_sum", "bias"):
         edges[name][3:19] ^= 0x0400  # twice or half
-    return "no go for some edges, with a full tile waiting and other operands", side_by_side([edges])
-
-
-def _cut(config: Config) -> Block:
-    """Cases that end under way, each before one that starts at once."""
-    whole = _edges(config, [Shape(1, 1, 1), *[Shape(3, 1)] * 4])
-    waits = [0, 1, 0, 2, 0, 3, 0, 4]  # idle edges, so that different registers are in use at the end
-    length = 11
-    parts = []
-    for wait in waits:
-        idle = {name: np.repeat(_quiet(name, array)[:1], wait, axis=0) for name, array in whole.items()}
-        parts.append({name: np.concatenate([idle[name], array])[:length] for name, array in whole.items()})
-    return "cases that end early, each followed by one from reset", side_by_side(parts)
+    yield "no go for some edges, with a full tile waiting and other operands", side_by_side([edges])
+    why = "load high at every edge, with other slabs: taken where the lane is ready"
+    yield why, side_by_side([_crowded(config)]), "D-kllm-45"
+    whole, parts = _edges(config, [Shape(1, 1, 1), *[Shape(3, 1)] * 4]), []
+    for wait in (0, 1, 0, 2, 0, 3, 0, 4):  # idle edges, so that different registers are in use at the end
+        idle = {name: _quiet(name, array, wait) for name, array in whole.items()}
+        parts.append({name: np.concatenate([idle[name], array])[:11] for name, array in whole.items()})
+    yield "cases that end early, each followed by one from reset", side_by_side(parts)
 
 
 def _operands(config: Config) -> Blocks:
@@ -140,15 +130,6 @@ def _operands(config: Config) -> Blocks:
         {"table": 0x0C55, "x": 0, "w": 0, "a_scale": 0x7000, "b_scale": 0x0155},
     )
     yield why, side_by_side([_edges(config, [Shape(7, macs, 1)], **part, **raw) for part in parts])
-
-
-def _unopened(config: Config) -> Block:
-    """A case cut off after a reduction, then one whose only tile does not open."""
-    macs = config["macs"]
-    later = _edges(config, [Shape(3, macs, opens=0)])
-    first = _edges(config, [Shape(2, macs), Shape(_slab(config), macs)])
-    why = "from reset, sums start from 0 in a tile that does not open"
-    return why, side_by_side([{name: array[: len(later[name])] for name, array in first.items()}, later])
 
 
 def _values(config: Config) -> Blocks:
@@ -253,7 +234,7 @@ def _column(
     return _laid(config, [none] * part + stream + short, _tiles(config, shapes), _table(config))
 
 
-def _crowded(config: Config, why: str) -> Block:
+def _crowded(config: Config) -> dict[str, np.ndarray]:
     """Loads and operands of outliers at every edge."""
     base = _edges(config, [Shape(2 * _slab(config), config["macs"], 1), Shape(3, config["macs"], 1)])
     count = len(base["load"])
@@ -263,7 +244,7 @@ def _crowded(config: Config, why: str) -> Block:
         base[name] = (np.arange(base[name].size) * 7 // 3).reshape(shape) % limit
     base["load"][:] = 1
     base["last"], base["tile_end"] = (np.array(np.arange(count) % n == n - 2, np.int64) for n in (3, 4))
-    return why, side_by_side([base]), "D-kllm-45"
+    return base
 
 
 def _drawn(config: Config, lane: Any, shapes: Sequence[Shape], drawn: Iterator[int]) -> tuple[Any, Any, Any]:
@@ -374,11 +355,12 @@ def _laid(
     """Edges of slabs and tiles, then two idle edges."""
     feed, lane = _feed(), _lane(config)
     edges = feed.edges(lane, feed.picks(lane, stream, tiles, waits), stream, tiles, table, waits)
-    return {name: np.concatenate([array, _quiet(name, array)]) for name, array in edges.items()}
+    return {name: np.concatenate([array, _quiet(name, array, 2)]) for name, array in edges.items()}
 
 
-def _quiet(name: str, array: np.ndarray) -> np.ndarray:
-    return np.full((2, *array.shape[1:]), int(name == "turns"), np.int64)
+def _quiet(name: str, array: np.ndarray, count: int) -> np.ndarray:
+    """Idle edges at a port."""
+    return np.full((count, *array.shape[1:]), int(name == "turns"), np.int64)
 
 
 def _case(why: str, config: Config, shapes: Sequence[Shape], decision: str = "", **more: Any) -> Block:

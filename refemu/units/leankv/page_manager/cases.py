@@ -213,23 +213,13 @@ class History:
 
 def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` as valid calls: the words are the entropy of a history."""
-    shape = _shape(config)
-    op = np.asarray(inputs["op"])
-    events = op.shape[-1]
-    flat = [np.asarray(inputs[name]).reshape(op.size // max(events, 1), events, -1) for name in NAMES]
-    histories = []
-    for device in range(flat[0].shape[0]):
+    shape, op, histories = _shape(config), np.asarray(inputs["op"]), []
+    rows = op.size // max(op.shape[-1], 1), op.shape[-1], -1
+    devices = zip(*(np.reshape(inputs[name], rows).tolist() for name in NAMES), strict=True)
+    for columns in devices:
         history = History(shape)
-        histories.append(
-            [
-                history.call(
-                    int(flat[0][device, row, 0]),
-                    int(flat[1][device, row, 0]),
-                    *(column[device, row].tolist() for column in flat[2:]),
-                )
-                for row in range(events)
-            ]
-        )
+        events = zip(*columns, strict=True)
+        histories.append([history.call(op[0], members[0], *lists) for op, members, *lists in events])
     changed = _inputs(shape, histories) if op.size else inputs
     return {
         name: np.asarray(changed[name]).reshape(np.shape(inputs[name])).astype(np.asarray(inputs[name]).dtype)

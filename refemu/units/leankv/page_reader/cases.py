@@ -2,6 +2,7 @@
 [leankv §5.2, §6.2]
 """
 
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,24 +26,17 @@ ROWS = {"fp16": 4, "fp32": 6}
 INFINITY, LARGEST, LEAST = 0x7C00, 0x7BFF, 0x0001
 #: scale and zero: the largest, the least, none, and signed zeros
 ENDS = (
-    (LARGEST, LARGEST),
-    (LARGEST, 0x8000 | LARGEST),
-    (LEAST, LEAST),
-    (LEAST, 0x8001),
-    (0x0000, 0x0000),
-    (0x0000, 0x8000),
-    (0x0400, 0x8000),
-    (0x0203, 0x0101),
-    (0xBC00, 0x0000),
-    (0xBC00, 0x8000),
+    *((LARGEST, LARGEST), (LARGEST, 0x8000 | LARGEST), (LEAST, LEAST), (LEAST, 0x8001), (0x0000, 0x0000)),
+    *((0x0000, 0x8000), (0x0400, 0x8000), (0x0203, 0x0101), (0xBC00, 0x0000), (0xBC00, 0x8000)),
 )
 
 
 def paper(config: Config) -> Blocks:
     pages = pages_of(config)
-    two = pages.low is not None
+    (high, low), two = pages.sections, pages.low is not None
+    # high pages and a part of one, low pages without their last two tokens
+    counts = _fitting(config, pages, [(2 * high.tokens + 1, low.tokens - 2) if two else (high.tokens - 1, 0)])[0]
     why = "[leankv §6.2] quantized tokens in high pages, then in low pages, in cells of any order"
-    counts = _fitting(config, pages, [_counts(config, pages, two)])[0]
     yield _rows(why, config, pages, [_quantized(config, pages, *counts, 1, 1.0)])
 
 
@@ -52,14 +46,10 @@ def edge(config: Config) -> Blocks:
     high, low = pages.sections
     half = max(1, config["cells"] // 2) if two else config["cells"]
     full = half * high.tokens, (config["cells"] - half) * low.tokens
-    few = [
-        (1, 0),
-        (high.tokens, 0),
-        *([(high.tokens + 1, 1), (1, full[1] - 1), full] if two else [(high.tokens - 1, 0)]),
-    ]
-    rows = [
-        _quantized(config, pages, *counts, seed, 4.0) for seed, counts in enumerate(_fitting(config, pages, few), 2)
-    ]
+    few = [(1, 0), (high.tokens, 0)]
+    few += [(high.tokens + 1, 1), (1, full[1] - 1), full] if two else [(high.tokens - 1, 0)]
+    few = _fitting(config, pages, few)
+    rows = [_quantized(config, pages, *counts, seed, 4.0) for seed, counts in enumerate(few, 2)]
     yield _rows("one token, full pages, one token in the last page", config, pages, rows)
     ends = [_quantized(config, pages, *full, seed, size) for seed, size in ((9, 65504.0), (10, 1 / (1 << 20)))]
     yield _rows("features up to the largest of fp16, and subnormal ones", config, pages, ends, "D-arith-2")
@@ -93,35 +83,18 @@ def random(config: Config, seed: Seeds) -> Blocks:
 def _fitting(config: Config, pages: "Pages", rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Those of the numbers of tokens that the table entry has cells for; one token if there are none."""
     high, low = pages.sections
-    fit = [
-        (n_high, n_low)
-        for n_high, n_low in rows
-        if n_high >= 1 and n_low >= 0 and -(-n_high // high.tokens) - (-n_low // low.tokens) <= config["cells"]
-    ]
-    return fit or [(1, 0)]
-
-
-def _counts(config: Config, pages: "Pages", two: bool) -> tuple[int, int]:
-    """Tokens of the paper's case: high pages and a part of one, low pages without their last two tokens."""
-    high, low = pages.sections
-    return (2 * high.tokens + 1, low.tokens - 2) if two else (high.tokens - 1, 0)
+    cells = [-(-n_high // high.tokens) - (-n_low // low.tokens) for n_high, n_low in rows]
+    fits = [row[0] >= 1 and row[1] >= 0 and count <= config["cells"] for row, count in zip(rows, cells, strict=True)]
+    return list(compress(rows, fits)) or [(1, 0)]
 
 
 def _rows(why: str, config: Config, pages: "Pages", rows: list[Any], decision: str = "") -> Block:
     """Cases of rows (images, high tokens, low tokens), each with another order of the pages."""
     orders = [np.argsort(prng.words(row, 0, config["cells"]), kind="stable") for row in range(len(rows))]
-    images = []
-    for order, (pictures, _, _) in zip(orders, rows, strict=True):
-        moved = np.empty_like(pictures)
-        moved[order] = pictures
-        images.append(moved.ravel())
-    columns = {
-        "images": np.array(images, np.int64),
-        "entry": np.array(orders, np.int64),
-        "n_high": np.array([row[1] for row in rows]),
-        "n_low": np.array([row[2] for row in rows]),
-    }
-    return why, columns, decision
+    images, n_high, n_low = zip(*rows, strict=True)
+    moved = [each[np.argsort(order, kind="stable")].ravel() for each, order in zip(images, orders, strict=True)]
+    columns = {"images": np.array(moved, np.int64), "entry": np.array(orders, np.int64)}
+    return why, columns | {"n_high": np.array(n_high), "n_low": np.array(n_low)}, decision
 
 
 def _quantized(

@@ -105,13 +105,8 @@ def _few(config: Config) -> Blocks:
 def _edge(config: Config) -> Blocks:
     (high, low), cells, two = pages_of(config).sections, config["cells"], config["low"] is not None
     full = cells - two
-    rows = [
-        (1, 0, 2),
-        (high.tokens, 0, 3),
-        (high.tokens + 1, two, 4),
-        (full * high.tokens, low.tokens * two, 5),
-        (1, (full - 1) * low.tokens * two, 6),
-    ]
+    rows = [(1, 0, 2), (high.tokens, 0, 3), (high.tokens + 1, two, 4), (full * high.tokens, low.tokens * two, 5)]
+    rows += [(1, (full - 1) * low.tokens * two, 6)]
     yield "one token; a full page; one token in the last page; full tables", _rows(config, rows)
     both = [(2 * high.tokens, 2 * two, 7), (2 * high.tokens + 1, 3 * two, 8)]
     yield "queries of deviation 4: logits of a few units", _rows(config, both, 4.0), "D-leankv-42"

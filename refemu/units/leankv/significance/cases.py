@@ -8,7 +8,7 @@ from refemu.units.stimuli import Block, Blocks, Seeds, patterns32, uniform
 
 def paper(config: Config) -> Blocks:
     n, heads = config["tokens"], config["heads"]
-    q, t = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    q, t = np.indices((n, n))
     causal = (t <= q).astype(np.float32)
     even = causal / (q + 1).astype(np.float32)
     yield _case("[leankv §4] every query attends evenly to all tokens up to its own", [even], heads)
@@ -16,13 +16,10 @@ def paper(config: Config) -> Blocks:
 
 def edge(config: Config) -> Blocks:
     n, heads = config["tokens"], config["heads"]
-    q, t = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    q, t = np.indices((n, n))
     causal = (t <= q).astype(np.float32)
-    single = (t == 0).astype(np.float32)
-    diagonal = (t == q).astype(np.float32)
-    yield _case(
-        "attention to the first token only; to the query's own token only", [single, diagonal], heads, "D-leankv-17"
-    )
+    why = "attention to the first token only; to the query's own token only"
+    yield _case(why, [t == 0, t == q], heads, "D-leankv-17")
     yield _case("all zero: no total to divide by", [causal * 0, np.where(q == 0, causal, 0)], heads, "D-leankv-18")
     why = "ones beyond the causal triangle are not read; only the last query attends"
     yield _case(why, [causal / 4 + (t > q), np.where(q == n - 1, causal / n, 0)], heads, "D-leankv-16")
@@ -37,8 +34,7 @@ def edge(config: Config) -> Blocks:
 def random(config: Config, seed: Seeds) -> Blocks:
     drawn = uniform("significance", config, (8,), seed)["p"]
     yield "uniform patterns up to 1: sums of values of very different size", {"p": drawn}
-    small = (drawn % (1 << 20)).astype(np.float32) / np.float32(1 << 23)
-    yield "values of one size, whose sums round", {"p": patterns32(small)}
+    yield "values of one size, whose sums round", {"p": patterns32(drawn % (1 << 20) / (1 << 23))}
 
 
 def _case(why: str, rows: list[np.ndarray], heads: int, decision: str = "") -> Block:
