@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, reject
+from refemu.arith.checks import reject
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Lanes, Ports, Sequential, Unit, constant, decides
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
@@ -115,13 +115,10 @@ class BfpPeArrayClocked(Sequential):
         reject(bad, f"{self.name}: w_scale must be finite", named["w_scale"], ", got {:#06x}")
         if "groups" not in named:
             return
-        enters = named["a_valid"].any(axis=-1)
-        most = np.where(named["mode"] == M8M8, SLOTS // NIBBLES[M8M8], SLOTS)
-        bad = enters & ((named["groups"] < 1) | (named["groups"] > most))
-        if bad.any():
-            index = first_index(bad)
-            limit = int(most[index])
-            raise Refused(f"{self.name}: groups must be in [1, {limit}], got {int(named['groups'][index])}{at(index)}")
+        enters, wide, groups = named["a_valid"].any(axis=-1), named["mode"] == M8M8, named["groups"]
+        for some, most in ((wide, SLOTS // NIBBLES[M8M8]), (~wide, SLOTS)):
+            bad = enters & some & ((groups < 1) | (groups > most))
+            reject(bad, f"{self.name}: groups must be in [1, {most}]", groups)
 
     def _open(self, *inputs: Any) -> DeclaredState:
         if self.state is not self._in_step:

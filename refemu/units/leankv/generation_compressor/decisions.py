@@ -1,5 +1,6 @@
 """Decisions of generation_compressor, and checks of stored tokens. [leankv §4, Algorithm 1]"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -32,24 +33,13 @@ def lane_rank(index: int) -> tuple[int, int]:
     return int(f"{index % LANES:0{LANE_BITS}b}"[::-1], 2), index
 
 
-def require(
-    slots: int,
-    policy: Policy,
-    low: bool,
-    epoch: bool,
-    score: np.ndarray,
-    position: np.ndarray,
-    n_high: np.ndarray,
-    n_low: np.ndarray,
-    n: np.ndarray,
-    prompt: np.ndarray,
-    window: np.ndarray,
-    thresholds: np.ndarray,
-) -> None:
+def require(device: Any, rows: Sequence[np.ndarray]) -> None:
     """Reject, for (rows, ...): too many tokens, positions not below n or repeated, low tokens of the window, limits.
 
     With `epoch` tokens may share stored positions (D-leankv-47).
     """
+    _, position, n_high, n_low, n, prompt, window, thresholds = rows
+    slots, policy, low = device.slots, device.policy, device.low
     stored = n_high.astype(np.int64) + n_low
     _refuse(stored > slots, lambda i: f"{stored[i]} tokens in {slots} slots")
     _refuse(prompt > n, lambda i: f"prompt of {prompt[i]} tokens before token {n[i]}")
@@ -59,7 +49,7 @@ def require(
     used = slot < stored[:, None]
     late = used & (at64 >= n[:, None])
     _refuse(late.any(1), lambda i: f"position {at64[i, np.argmax(late[i])]} is not older than token {n[i]}")
-    if not epoch:
+    if not device.epoch:
         _require_distinct(at64, used)
     if policy == "algorithm1":
         border = n.astype(np.int64) - window

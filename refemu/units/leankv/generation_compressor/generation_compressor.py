@@ -279,8 +279,7 @@ class GenerationCompressor(Combinational):
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Check the inputs with `require`."""
-        rows = [array.reshape(-1, *port.shape) for array, port in zip(inputs, self.ports.inputs, strict=True)]
-        require(self.slots, self.policy, self.low, self.epoch, *rows)
+        require(self, [array.reshape(-1, *port.shape) for array, port in zip(inputs, self.ports.inputs, strict=True)])
 
 
 UNIT: AnyUnit = Unit(

@@ -1,8 +1,9 @@
 """Generation steps of KV heads that share a pool of pages, and the calls of their memory managers.
 
 Paper: [leankv §4 Algorithm 1, §5.3, §6.1]. Everywhere: pools = cells (H, L), used (H, 2), tokens (H, 2), ring (pages,),
-ends (2,) as page_manager's kernels have them; held = a row of requests, loaded (H, 2). `all_events` takes arrays with
-devices in front, and `_managed` all R requests of a device, with entries R * H instead of H.
+ends (2,) as page_manager's kernels have them; held = a row of requests, loaded (H, 2); memory = images, and cells and
+tokens of a request. `all_events` takes arrays with devices in front, and `_managed` all R requests of a device, with
+entries R * H instead of H.
 """
 
 import numpy as np
@@ -61,13 +62,8 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
             for r in range(count):
                 if op[d, e] != STEP or members[d, e, r] == 0:
                     continue
-                pages_of, request = (
-                    (cells[d, r], used[d], tokens[d, r], ring[d], ends[d]),
-                    (requests[d, r], loaded[d, r]),
-                )
-                if not _decided(
-                    images[d], pages_of, request, pages[5], window[d, e], limits[d, e], rule, plan[r], totals[d]
-                ):
+                memory, request = (images[d], cells[d, r], tokens[d, r]), (requests[d, r], loaded[d, r])
+                if not _decided(memory, request, pages[5], window[d, e], limits[d, e], rule, plan[r], totals[d]):
                     return False
                 for h in range(heads):
                     choice[d, e, r, h], victim[d, e, r, h] = plan[r, 0, h], plan[r, 1, h]
@@ -79,32 +75,26 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
             ):  # fmt: skip
                 return False
             for r in range(count):
-                pages_of, request = (
-                    (cells[d, r], used[d], tokens[d, r], ring[d], ends[d]),
-                    (requests[d, r], loaded[d, r]),
-                )
+                memory, request = (images[d], cells[d, r], tokens[d, r]), (requests[d, r], loaded[d, r])
                 if op[d, e] == LOAD:
                     operands = section[d, e, r], score[d, e, r], position[d, e, r], vectors[d, e, r]
-                    records = written[d, e, r]
-                    if not _loaded(images[d], pages_of, request, pages[5], storage, rule, operands, records, totals[d]):
+                    if not _loaded(memory, request, pages[5], storage, rule, operands, written[d, e, r], totals[d]):
                         return False
                 elif op[d, e] == STEP and members[d, e, r] != 0:
                     newest = requests[d, r, SEEN] - 1
                     both, new = (written[d, e, r], moved[d, e, r]), vectors[d, e, r]
-                    if not _stored(images[d], pages_of, newest, pages[0], storage, plan[r], new, both, totals[d]):
+                    if not _stored(memory, newest, pages[0], storage, plan[r], new, both, totals[d]):
                         return False
-                    _attended(
-                        images[d], pages_of, newest, pages, rule, q[d, e, r], out[d, e, r], p[d, e, r], scores[d, e, r]
-                    )
+                    _attended(memory, newest, pages, rule, q[d, e, r], out[d, e, r], p[d, e, r], scores[d, e, r])
             start[d, e], free[d, e] = ends[d, 0] % ring.shape[1], ends[d, 1] - ends[d, 0]
             seen[d, e], stored[d, e], loads[d, e], table[d, e] = requests[d, :, SEEN], tokens[d], loaded[d], cells[d]
     return True
 
 
 @callee
-def _decided(images, pool, request, sections, window, limits, rule, plan, totals):
+def _decided(memory, request, sections, window, limits, rule, plan, totals):
     """plan (7, H) <- decisions of all heads; return False for an invalid step."""
-    cells, _, tokens, _, _ = pool
+    images, cells, tokens = memory
     numbers, loaded = request
     if numbers[SEEN] == 0:
         return False
@@ -144,9 +134,9 @@ def _place(cells, head, section, slot, held):
 
 
 @callee
-def _loaded(images, pool, request, sections, storage, rule, operands, written, totals):
+def _loaded(memory, request, sections, storage, rule, operands, written, totals):
     """Write retained tokens of a prompt into their slots, at most one of a head; return False for an invalid one."""
-    cells, _, tokens, _, _ = pool
+    images, cells, tokens = memory
     numbers, loaded = request
     section, score, position, vectors = operands
     for h in range(section.size):
@@ -180,9 +170,10 @@ def _held(images, cells, lengths, sections, position):
 
 
 @callee
-def _stored(images, pool, newest, layout, storage, plan, vectors, records, totals):
+def _stored(memory, newest, layout, storage, plan, vectors, records, totals):
     """Do the moves of all heads and write their new tokens; return False for an invalid vector."""
-    cells, held, fits = pool[0], layout[0, P_TOKENS], layout[1, P_TOKENS]
+    images, cells, _ = memory
+    held, fits = layout[0, P_TOKENS], layout[1, P_TOKENS]
     written, moved = records
     for h in range(vectors.shape[0]):
         slot, to = plan[1, h], plan[2, h]
@@ -202,9 +193,9 @@ def _stored(images, pool, newest, layout, storage, plan, vectors, records, total
 
 
 @callee
-def _attended(images, pool, newest, pages, rule, q, out, p, scores):
+def _attended(memory, newest, pages, rule, q, out, p, scores):
     """out (H, G, F) <- attention of all heads, with p (H, G, slots) and scores (H, slots), also written to pages."""
-    cells, _, tokens, _, _ = pool
+    images, cells, tokens = memory
     layout, key_packs, value_packs, numbers, settings, sections = pages
     heads, group, features = q.shape
     tasks, kept = tasks_of(tokens, layout, settings), np.full(heads, newest)
@@ -213,9 +204,8 @@ def _attended(images, pool, newest, pages, rule, q, out, p, scores):
     tops, bottoms = np.empty((len(tasks), group), np.int32), np.empty((len(tasks), group), np.float32)
     sums, attention = np.empty((len(tasks), group, features), np.float32), np.empty(q.shape, np.float32)
     logits, accs = np.empty((0, 0, 0), np.float32), np.empty((1, 0, 0, 0), np.float32)
-    memory, tables = (images, cells, tokens), (layout, key_packs, value_packs)
     results = p, tops, bottoms, sums, logits, accs
-    paged_heads(q, memory, tables, numbers, settings, tasks, results, 0, len(tasks))
+    paged_heads(q, memory, (layout, key_packs, value_packs), numbers, settings, tasks, results, 0, len(tasks))
     join_chunks(tasks, results, numbers, settings, attention)
     narrow_all(attention.reshape(attention.size), out.reshape(out.size))
     paged_scores(images, cells, tokens, layout, kept, p, rule[R_MEAN] != 0, 0, heads)

@@ -11,7 +11,6 @@ import numpy as np
 
 from refemu.arith import fp16, integers, threads
 from refemu.arith.fp16_compiled import plain, ready, to_f32
-from refemu.formats import UnifiedPage
 from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.leankv.generation_compressor.compiled import rule_of
 from refemu.units.leankv.kernels.steps import TOTALS, all_events
@@ -40,10 +39,7 @@ class Devices:
         self.device: LayerStep = device
         self.count: int = count
         self.pages: Pages = device.layouts
-        self.high: UnifiedPage
-        self.low: UnifiedPage
-        self.high, self.low = device.layouts.sections
-        self.images: np.ndarray = self.high.empty(shape.pages * count)
+        self.images: np.ndarray = device.layouts.high.empty(shape.pages * count)
         self.cells: np.ndarray = np.full((count, requests, heads, shape.length), -1, np.int32)
         self.used: np.ndarray = np.zeros((count, shape.entries, 2), np.int64)
         self.tokens: np.ndarray = np.zeros((count, requests, heads, 2), np.int64)
@@ -83,7 +79,7 @@ class Devices:
         ports = op, columns["members"], columns["prompt"], keep, *loads, *vectors, columns["window"], limits
         outputs = tuple(shown[name].view(np.float32) if name == "p" else shown[name] for name in OUTPUTS)
         pools = self.cells, self.used, self.tokens, self.ring, self.ends
-        numbers, settings = numbers_of(self.high.head_size, arithmetic), settings_of(self.pages, arithmetic)
+        numbers, settings = numbers_of(self.device.head_size, arithmetic), settings_of(self.pages, arithmetic)
         pages = *layout_of(self.pages), numbers, settings, sections_of(self.pages)
         storage = [array for page in self.pages.sections for array in kv_compressor.storage(page, self.pages.preset)]
         rule = np.array([*rule_of(compressor), arithmetic.gqa == "mean"], np.int64)

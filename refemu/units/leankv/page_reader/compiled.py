@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.leankv.affine import WORD
+from refemu.formats.leankv.compiled import affine as affine_compiled
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.page_reader import UNIT, PageReader
 
@@ -32,32 +32,14 @@ def run(device: PageReader, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         page = cells[row, number if section == 0 else device.cells - 1 - number]
         lane = token if section == 0 else token + counts[0][row]
         record = pool[row[:, None], page[:, None], layout.slot_words[slot]]
-        parts = {name: record[:, part] for name, part in layout.parts.items()}
-        config, preset = layout.config, device.preset
-        for fmt, codes, meta, out in (
-            (config.key(preset), parts["key"], parts["key_meta"], key),
-            (config.value(preset), parts["val"], parts["val_meta"], value),
-        ):
-            values = _values(codes, meta, fmt.bits, fmt.groups, fmt.zero == "neg_min")
+        tokens = layout.tokens_of(record, device.preset)
+        for each, out in ((tokens.key, key), (tokens.value, value)):
+            decoded = affine_compiled.decode(each.format, each.code, each.scale, each.zero)
+            values = fp16.canonical(np.asarray(decoded, np.float32))
             stored = values.view(np.uint32) if device.output == "fp32" else fp16.bits(fp16.narrow(values))
             out.reshape(rows, len(out[0]) // device.head_size, device.head_size)[row, lane] = stored
-        for name, out in (("score", score), ("pos", position)):
-            out[row, lane] = np.ascontiguousarray(parts[name]).view("<u4")[:, 0].view(out.dtype)
+        for words_of, out in ((tokens.score, score), (tokens.position, position)):
+            out[row, lane] = np.ascontiguousarray(words_of).view(out.dtype)
         pages += int(np.count_nonzero(slot == 0))
         words += record.size
     return [pages, words]
-
-
-def _values(words: np.ndarray, meta: np.ndarray, bits: int, groups: int, subtracted: bool) -> np.ndarray:
-    """float32 (tokens, F): a lane of a word after the other."""
-    per = WORD // bits
-    codes = np.empty((*words.shape, per), np.uint16)
-    for lane in range(per):
-        codes[..., lane] = words >> np.uint16(lane * bits) & np.uint16((1 << bits) - 1)
-    if bits == WORD:
-        return fp16.canonical(codes.reshape(len(words), -1).view(np.float16).astype(np.float32))
-    pairs = np.ascontiguousarray(meta).view(np.float16).astype(np.float32).reshape(len(meta), groups, 2)
-    with np.errstate(all="ignore"):
-        values = codes.reshape(len(words), groups, -1).astype(np.float32) * pairs[..., :1]
-        values += -pairs[..., 1:] if subtracted else pairs[..., 1:]
-    return np.ascontiguousarray(fp16.canonical(values).reshape(len(words), -1))

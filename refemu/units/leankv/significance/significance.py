@@ -28,7 +28,6 @@ __all__ = [
     "State",
     "coefficients",
     "counts",
-    "counts_at",
     "critical_tokens",
     "join_heads",
     "of_prompts",
@@ -216,19 +215,6 @@ def counts(tokens: int, score_queries: int | None = None, include_self: bool = F
     t = np.arange(tokens)
     first = np.maximum(t if include_self else t + 1, tokens - (score_queries or tokens))
     return tokens - first
-
-
-def counts_at(
-    n: int, position: ArrayLike, prompt: int, score_queries: int | None = None, include_self: bool = False
-) -> np.ndarray:
-    """Count the queries that counted for stored tokens when token `n` arrives. [leankv §4]
-
-    position: positions of the tokens, each below `n`. include_self: whether a token's own query counts. Returns int64:
-    queries.
-    """
-    at = np.asarray(position, np.int64)
-    first = np.maximum(at if include_self else at + 1, prompt - (score_queries or prompt))
-    return np.where(at < prompt, prompt - first + (n - prompt), n - at - (0 if include_self else 1))
 
 
 def update(score: np.ndarray, p: np.ndarray, gqa: Gqa = "max") -> np.ndarray:

@@ -94,7 +94,7 @@ def test_a_search_costs_what_the_unit_counts(n: int, k: int, inputs: int) -> Non
 
 
 @pytest.mark.parametrize(("search", "cycles"), [("level", 12 + 21 * 13), ("unit", 3 + 21 * 4)])
-def test_cycles_of_a_search_follow_from_what_settles_in_one(search: Any, cycles: int) -> None:
+def test_cycles_of_a_search(search: Any, cycles: int) -> None:
     """D-kllm-70: 285 and 87 for 4,096 values and 21 pops: to the root, then a pop and a repair each."""
     assert searched(4096, 21, KllmMachine(search=search)).cycles == cycles
 
