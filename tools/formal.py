@@ -28,7 +28,7 @@ from refemu.prove.equivalence import Proof
 PROVED = (
     *("ovp_decoder-int4", "olive_mac-wrap", "olive_mac-saturate", "concat-a4", "concat-a3_qk", "prefix_sum-paper"),
     *("prefix_sum-odd", "bfp_aligner-paper", "fp2half-paper", "fp2half-saturate", "orizuru-n8", "orizuru16-leaves"),
-    "orizuru16-above",
+    *("orizuru16-above", "olive_pe8-wrap", "index_counter-integer"),
 )
 #: units, or one configuration of a unit, whose terms are checked on golden cases and 10,000 drawn rows
 LIFTED = (

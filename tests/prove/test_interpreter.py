@@ -64,10 +64,19 @@ def starred_target(x: int) -> int:
     return a + b[1]
 
 
+def sum_at_an_index(x: int) -> int:
+    values = [3, 1, 4, 1, 5, 9, 2, 6]
+    if x > 2:
+        values[x] *= x
+    values[7 - x] += values[3]
+    return sum(each << 8 * place for place, each in enumerate(values[:3]))
+
+
 @pytest.mark.parametrize(
     "text",
     [
         element_under_a_condition,
+        sum_at_an_index,
         list_of_two_names,
         list_that_another_path_has_returned,
         raise_under_a_condition,

@@ -61,3 +61,24 @@ def test_substitution_replaces_variables() -> None:
     a, b = terms.variable("a", 8), terms.variable("b", 8)
     (found,) = terms.substitute([terms.add(a, b)], {a.number: terms.const(3, 8), b.number: terms.const(4, 8)})
     assert found is terms.const(7, 8)
+
+
+def test_simplified_choices_have_the_values_of_plain_ones() -> None:
+    a, b, bit, other = (terms.variable(name, width) for name, width in (("a", 5), ("b", 5), ("t", 1), ("u", 1)))
+    larger, zero = terms.ite(terms.slt(a, b), b, a), terms.const(0, 9)
+    chosen = terms.ite(other, terms.zext(a, 9), zero)
+    limits = [terms.const(each, 5) for each in (0, 3, -4)]
+    pairs = [(terms.slt(each, larger), terms.node("slt", 1, each, larger)) for each in limits]
+    pairs += [
+        (terms.ite(bit, chosen, zero), terms.node("ite", 9, bit, chosen, zero)),
+        (terms.ite(bit, terms.zext(b, 9), zero), terms.node("ite", 9, bit, terms.zext(b, 9), zero)),
+        (terms.mul(terms.sext(a, 9), terms.zext(bit, 9)), terms.node("mul", 9, terms.sext(a, 9), terms.zext(bit, 9))),
+        (terms.extract(chosen, 2, 5), terms.node("extract", 5, chosen, name=2)),
+    ]
+    draw = random.Random(1)
+    rows = {each.name: np.array(draw.choices(range(1 << each.width), k=500)) for each in (a, b, bit, other)}
+    for simple, plain in pairs:
+        assert simple is not plain
+        first, second = terms.evaluate([simple, plain], rows, 500)
+        assert (first == second).all()
+    assert not any(each.op == "ite" for each in terms.order([pairs[0][0]]))

@@ -127,7 +127,7 @@ def _compared(
     yield Part(what, "proved", shared.seconds + again.seconds, f"{shared.asked + again.asked} questions")
     for name, ours, other in zip(pairs, left, right, strict=True):
         differs = differs_in(*ordered([ours, other]))
-        yield shared.ask(name, differs, max(end - time.monotonic(), 0.1))
+        yield shared.settle(name, differs, max(end - time.monotonic(), 0.1))
 
 
 def _holding(rows: Mapping[str, np.ndarray], assumed: Sequence[Term], count: int) -> dict[str, np.ndarray]:

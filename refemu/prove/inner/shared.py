@@ -12,6 +12,7 @@ from refemu.prove.terms import Term, substitute
 
 FREE = 8  #: bits of a shared word that a question takes as free
 PRODUCTS = 4  #: products of a question that has no cut
+AMOUNT = 7  #: most bits of an amount of shifts whose values are cases
 INNER = "an inner word"
 BRIEF = 16  #: part of the time that each way of a question gets first
 
@@ -51,6 +52,22 @@ class Shared:
         self.seconds += time.monotonic() - began
         assert part is not None
         return part
+
+    def settle(self, what: str, condition: Term, seconds: float) -> Part:
+        """As `ask`; if that takes more than a part of the time, for each value of a word that all shifts depend on."""
+        word, end = _amount(condition), time.monotonic() + seconds
+        part = self.ask(what, condition, seconds / BRIEF if word else seconds)
+        if word is None or part.outcome != "undecided":
+            return part
+        began = time.monotonic()
+        for value in range(1 << word.width):
+            fixed = terms.const(value, word.width)
+            (case,) = sums.ordered(substitute([condition], {word.number: fixed}))
+            last = self.ask(what, terms.and_(terms.eq(word, fixed), case), max(end - time.monotonic(), 0.05))
+            if last.outcome != "proved":
+                return last
+        how = f"{1 << word.width} amounts of shifts"
+        return Part(what, "proved", part.seconds + time.monotonic() - began, how)
 
     def _ways(self, condition: Term) -> Iterator[list[Term]]:
         """Conditions that must not hold together: words free, then none, then with all assumptions."""
@@ -113,6 +130,18 @@ class Shared:
         cuts = [wide, arithmetic, products]
         yield from (each for at, each in enumerate(cuts) if each and each not in cuts[:at])
         yield {}
+
+
+def _amount(condition: Term) -> Term | None:
+    """A short word without which no amount of a shift depends on inputs."""
+    nodes = terms.order([condition])
+    amounts = [each.args[1] for each in nodes if each.op in ("shl", "lshr", "ashr") and each.args[1].op != "const"]
+    for word in terms.order(amounts):
+        if word.width <= AMOUNT and word.op in ("var", "add", "sub"):
+            left = terms.order(substitute(amounts, {word.number: terms.const(0, word.width)}))
+            if not any(each.op == "var" for each in left):
+                return word
+    return None
 
 
 def _conjuncts(conditions: Sequence[Term]) -> Iterator[Term]:

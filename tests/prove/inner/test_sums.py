@@ -97,6 +97,21 @@ def test_sum_with_another_sign_or_overflow_is_not_equal() -> None:
     assert not equal(terms.sext(short, 24), terms.sext(python, 24))
 
 
+def counted(bits: int) -> Term:
+    """How many of eight bits are 1, in a number of bits."""
+    answer = terms.zext(terms.variable("s0", 1), bits)
+    for at in range(1, 8):
+        answer = terms.ite(terms.variable(f"s{at}", 1), terms.add(answer, terms.const(1, bits)), answer)
+    return answer
+
+
+def test_sum_without_sign_is_equal_if_it_does_not_overflow() -> None:
+    start = terms.variable("w0", 12)
+    both = [terms.add(start, terms.zext(counted(bits), 12)) for bits in (9, 4, 3)]
+    assert equal(both[0], both[1])
+    assert not equal(both[0], both[2])  # 8 has four bits
+
+
 def test_words_that_are_called_equal_have_equal_values() -> None:
     found = 0
     for seed in range(60):

@@ -10,7 +10,9 @@ import pytest
 from refemu import units
 from refemu.golden.proofs import prove, question
 from refemu.prove import design, lift, sequential, terms
+from refemu.prove.equivalence import Part
 from refemu.prove.inner import comparison, sweeping
+from refemu.prove.inner.shared import Shared
 from refemu.prove.terms import Term
 
 pytest.importorskip("bitwuzla")
@@ -54,6 +56,24 @@ def test_assumption_that_makes_words_equal_is_used() -> None:
     given = rows(3) | {"b": rows(3)["a"]}
     (new,), _ = sweeping.swept([left], [right], [terms.eq(A, B)], given, 30)
     assert new is left
+
+
+@pytest.mark.parametrize(("most", "outcome"), [(62, "proved"), (61, "refuted")])
+def test_values_of_an_amount_of_shifts_are_cases(most: int, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    amount = terms.add(terms.zext(terms.variable("k", 5), 6), terms.zext(terms.variable("n", 5), 6))
+    shifted = terms.shl(terms.sext(product(A, B, 24), 90), terms.zext(amount, 90))
+    limit = terms.ite(terms.ult(terms.const(most, 6), amount), terms.const(most, 6), amount)
+    left, right = (terms.ashr(shifted, terms.zext(each, 90)) for each in (amount, limit))
+    known, asked = Shared([]), list[int]()
+    ask = Shared.ask
+
+    def late(self: Shared, what: str, condition: Term, seconds: float) -> Part:
+        asked.append(1)
+        return ask(self, what, condition, seconds) if len(asked) > 1 else Part(what, "undecided", 0.0, "")
+
+    monkeypatch.setattr(Shared, "ask", late)
+    part = known.settle("product", terms.not_(terms.eq(left, right)), 60)
+    assert part.outcome == outcome
 
 
 @needs_yosys
