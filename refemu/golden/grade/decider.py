@@ -16,6 +16,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.faults.fault import Fault
 from refemu.golden.files import fields
 from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade.alike import Alike
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.invariants import lasting
 from refemu.golden.grade.term_devices import Device, Lanes, at_reset, counted, of_fault, registers_read, right
@@ -74,6 +75,12 @@ class Decider:
         """Facts about registers that hold in all cases."""
         return lasting(self._lift, LIFTED) if isinstance(self._lift, Lift) else terms.TRUE
 
+    @cached_property
+    def _alike(self) -> Alike | None:
+        """Lanes of a unit without registers whose outputs all count."""
+        lifted = self._lift
+        return None if isinstance(lifted, str) or lifted.before or counted(lifted) else Alike(lifted)
+
     def decide(self, fault: Fault, answers: Answers) -> Decision:
         """Decide a fault. answers: rows of the unit; the first gives inputs that do not matter."""
         lifted = self._lift
@@ -86,7 +93,9 @@ class Decider:
             return Decision(False, f"no terms of the device: {error}")
         except Exception as error:  # a mutant may raise anything
             return Decision(False, f"no terms of the device: {type(error).__name__}")
-        search = _Search(lifted, device, fault, answers, self._invariant, self.seconds)
+        search = _Search(
+            lifted, device, fault, answers, self._invariant, self._alike if device.inputs else None, self.seconds
+        )
         return search.by_events() if lifted.before else search.at_once()
 
 
@@ -94,10 +103,17 @@ class _Search:
     """The questions about one device."""
 
     def __init__(
-        self, lifted: Lift, device: Device, fault: Fault, answers: Answers, invariant: Term, seconds: float
+        self,
+        lifted: Lift,
+        device: Device,
+        fault: Fault,
+        answers: Answers,
+        invariant: Term,
+        alike: Alike | None,
+        seconds: float,
     ) -> None:
         self.lifted, self.right, self.device, self.fault, self.answers = lifted, right(lifted), device, fault, answers
-        self.invariant = terms.and_(invariant, device.invariant)
+        self.invariant, self.alike = terms.and_(invariant, device.invariant), alike
         self.counted = counted(lifted)
         self.end = monotonic() + seconds
         self.solver = ""
@@ -105,7 +121,7 @@ class _Search:
     def at_once(self) -> Decision:
         """Whether one event from any registers, equal in both, may differ."""
         assumed = [self.lifted.legal, *self._stimuli("")]
-        if self._is_untouched(assumed):
+        if self._is_untouched(assumed) or self._is_equal_where_alike(assumed):
             return self._equal()
         part = self._ask([*assumed, self._differs(self.right, self.device)], 2)
         if part.outcome == "undecided":
@@ -150,6 +166,17 @@ class _Search:
         return self.device.equal is not terms.FALSE and (
             self._ask([*assumed, terms.not_(self.device.equal)]).outcome == "proved"
         )
+
+    def _is_equal_where_alike(self, assumed: Sequence[Term]) -> bool:
+        """Whether other inputs change nothing, since lanes are alike wherever the unit takes both."""
+        if self.alike is None:
+            return False
+        both = [*assumed, self.device.legal]
+        same = self.alike.lanes(both, self.device.inputs, self._is_never)
+        return bool(same) and self._is_never(substitute([*both, self._differs(self.right, self.device)], same))
+
+    def _is_never(self, conditions: Sequence[Term]) -> bool:
+        return self._ask(conditions, 4).outcome == "proved"
 
     def _lane_by_lane(self, assumed: Sequence[Term]) -> equivalence.Part:
         """One question for each lane and demand: the first that is not proved, or the last."""

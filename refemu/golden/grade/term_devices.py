@@ -4,7 +4,7 @@ import copy
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,6 +56,7 @@ class Device:
     equal: Term = terms.FALSE  #: where this holds at each event, nothing differs
     runs: bool = True  #: whether these terms are those of the device, not only equal to it where nothing differs
     rejects: bool = True  #: whether it differs where it has no answers
+    inputs: Lanes = field(default_factory=dict)  #: what reaches the unit, if the device is one with other inputs
 
 
 def right(lifted: Lift) -> Device:
@@ -168,16 +169,19 @@ def _tampered(lifted: Lift, stimulus: Any) -> Device:
         new = {**words, port.name: change(words[port.name], port) & mask}
     else:
         new = stimulus(words, None)
+    inputs = {name: symbols.lanes_of(new[name], port) for name, port in ports.items()}
     values = {
         variable.number: term
-        for name, port in ports.items()
-        for variable, term in zip(lifted.inputs[name], symbols.lanes_of(new[name], port), strict=True)
+        for name, lanes in inputs.items()
+        for variable, term in zip(lifted.inputs[name], lanes, strict=True)
     }
     changed = iter(substitute([lifted.legal, *lifted.roots], values))
     legal = next(changed)
     after = {name: [next(changed) for _ in lanes] for name, lanes in lifted.terms.items()}
     outputs = {port.name: after[port.name] for port in lifted.device.ports.outputs}
-    return Device(outputs, after, legal, rejects=False)
+    same = (terms.eq(*pair) for name, lanes in inputs.items() for pair in zip(lifted.inputs[name], lanes, strict=True))
+    equal = terms.or_(terms.not_(legal), terms.all_of(same))
+    return Device(outputs, after, legal, equal=equal, rejects=False, inputs=inputs)
 
 
 def _narrowed(lifted: Lift, port: Port, bits: int) -> Device:

@@ -80,7 +80,7 @@ class Shared:
         yield [*self.conditions, condition]
 
     def __post_init__(self) -> None:
-        self.conditions: list[Term] = list(_conjuncts(self.assumed))
+        self.conditions: list[Term] = list(conjuncts(self.assumed))
         self.reads: dict[int, set[int]] = {
             each.number: {leaf.number for leaf in terms.order([each]) if leaf.op == "var"} for each in self.conditions
         }
@@ -144,12 +144,13 @@ def _amount(condition: Term) -> Term | None:
     return None
 
 
-def _conjuncts(conditions: Sequence[Term]) -> Iterator[Term]:
+def conjuncts(conditions: Sequence[Term]) -> Iterator[Term]:
+    """Conditions, each without an `and` at its top."""
     for each in conditions:
         if each.op == "and":
-            yield from _conjuncts(each.args)
+            yield from conjuncts(each.args)
         else:
             yield each
 
 
-__all__ = ["FREE", "Shared"]
+__all__ = ["FREE", "Shared", "conjuncts"]
