@@ -79,9 +79,11 @@ def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> np.ndar
     per_page, size = np.array([page.tokens for page in pages.sections]), pages.chunk(arithmetic)
     used, total = -(-lengths // per_page), lengths[:, 0] + lengths[:, 1]
     per_chunk = size // per_page
-    whole, zero = total <= (size or total), np.zeros_like(total)
+    whole = total <= (size or total)
     if whole.all():  # the case of models in every layer of every step
-        return np.stack([np.arange(len(total)), zero, zero, used[:, 0], used[:, 1], zero, total], axis=1)
+        tasks = np.zeros((len(total), 7), np.int64)
+        tasks[:, 0], tasks[:, 3:5], tasks[:, 6] = np.arange(len(total)), used, total
+        return tasks
     chunks = np.where(whole[:, None], np.array([1, 0]), -(-used // np.maximum(per_chunk, 1)))
     unit, number = _runs(chunks[:, 0] + chunks[:, 1])
     section = (number >= chunks[unit, 0]).astype(np.int64)
