@@ -40,13 +40,16 @@ class Units:
         self.pages: Pages = pages
         self.arithmetic: Arithmetic = arithmetic(config)
         self._compiled = backend.name == "jit"
+        self._modules: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         return f"Units({self.config!r}, {self.backend!r})"
 
     def unit(self, name: str) -> Any:
         """The module of a unit, or of its compiled form."""
-        return units.module(name, self._compiled)
+        if name not in self._modules:
+            self._modules[name] = units.module(name, self._compiled)
+        return self._modules[name]
 
     def manager(self, shape: Shape) -> PageManager:
         """A memory manager."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from refemu.arith.jit import callee, kernel
+from refemu.arith.kernels.groups import FOUR, NIBBLE
 from refemu.arith.kernels.matmul import PAD, block_fp32
 from refemu.arith.kernels.orders import clear_all, copy_all, total_rows
 from refemu.arith.kernels.rows import shifted_exp
@@ -10,6 +11,7 @@ from refemu.arith.kernels.scalars import canonical, round16
 
 #: the bits of a byte as the bytes of a word, first bit lowest
 SPREAD = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").view("<u8").reshape(-1)
+HIGH_NIBBLE = np.uint8(0xF0)
 
 
 @callee
@@ -22,6 +24,9 @@ def packed_rows(first, last, shared, packed, fields, out):
     every, rest, fallen = packed
     words = np.empty((out.shape[1] + 7) // 8, np.uint64)
     row, signs = np.empty(8 * words.size, np.int32), words.view(np.uint8)
+    if fields[0].shape[0] == 1 and fields[1].shape[0] == 1 and fields[0][0, 0] == 4 and fields[1][0, 0] == 4:
+        _nibble_rows(first, last, shared, packed, fields[0][0], words, out)
+        return
     for token in range(first, last):
         for c in range(words.size):
             words[c] = SPREAD[every[token, shared, c]]
@@ -34,6 +39,30 @@ def packed_rows(first, last, shared, packed, fields, out):
         to = out[token - first]
         for d in range(to.size):
             to[d] = np.float32(row[d] * np.int32(np.int32(1) - np.int32(2) * np.int32(signs[d])))
+
+
+@callee
+def _nibble_rows(first, last, shared, packed, field, words, out):
+    """`packed_rows` where upper and lower bits are four each: a loop over the bytes for either half of the codes."""
+    every, rest, fallen = packed
+    start, count, signs, zeros = field[1], field[2], words.view(np.uint8), np.zeros(field[2], np.uint8)
+    for token in range(first, last):
+        for c in range(words.size):
+            words[c] = SPREAD[every[token, shared, c]]
+        upper, lower = every[token, shared, start : start + count], zeros
+        if token < fallen[0]:
+            lower = rest[token, shared]
+        elif token >= fallen[1]:
+            lower = rest[token - (fallen[1] - fallen[0]), shared]
+        low, high, high_signs = out[token - first], out[token - first, count:], signs[count:]
+        for c in range(count):
+            minus = np.int32(-np.int32(signs[c]))
+            code = np.int32(np.int32(np.int32(upper[c] & NIBBLE) << np.int32(4)) | np.int32(lower[c] & NIBBLE))
+            low[c] = np.float32(np.int32(np.int32(code ^ minus) - minus))
+        for c in range(high.size):
+            minus = np.int32(-np.int32(high_signs[c]))
+            code = np.int32(np.int32(upper[c] & HIGH_NIBBLE) | np.int32(lower[c] >> FOUR))
+            high[c] = np.float32(np.int32(np.int32(code ^ minus) - minus))
 
 
 @callee
