@@ -108,6 +108,8 @@ def _edge(seed: Seeds) -> Iterator[Cases]:
     block = np.stack([np.roll(least, c) * np.uint16(c % 2) + least * np.uint16(1 - c % 2) for c in range(4)], axis=1)
     block[:, 3] = [0x0000, 0x8000] * 4
     yield _case("edge", why, [clocks(block, V), 17], [clocks(block[:, [0, 2, 3]], TOKEN), 17], decision="D-harmonia-3")
+    why = "two columns of four, six and seven tokens, of 1 to 3 bits"
+    yield _case("edge", why, *([clocks(_words("few", (n, 2), seed), TOKEN, m), 4] for n, m in ((4, 1), (6, 2), (7, 3))))
 
 
 def _cut(seed: Seeds) -> Iterator[Cases]:

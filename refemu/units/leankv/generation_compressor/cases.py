@@ -104,6 +104,29 @@ def _edge(config: Config) -> Iterator[Cases]:
         yield _rounded(config)
     if config["slots"] > LANES:
         yield _lanes(config)
+    if count <= LANES or config["policy"] == "diffkv":
+        yield _misread(config)
+
+
+def _misread(config: Config) -> Cases:
+    """Tokens without position 0; the last row has a window of 3, in which the least mean does not count."""
+    few, last = config["slots"] - 1, 1 + 2.0**-23
+    heads: list[Head] = [
+        ([8] * few + [24], [], (0, 8)),
+        ([8] * few + [24], [], (0, 8)),
+        ([16] * (few - 7) + [8 * last, 16, 16, 16, 8, 16, 16, 16], [], (0, 8)),
+        ([8] * few + [1], [], (0, 16)),
+    ]
+    if config["policy"] == "diffkv":
+        heads = [([8, 24, 24, 24, 4], [9] * 32, (0, 64))]
+    block = _case(
+        config, "edge", "another mean is least if a position reads as 0, or the window or a score is one off", heads
+    )
+    inputs = {name: array + (name in ("position", "n")) for name, array in block.inputs.items()}
+    for name in ("score", "position"):
+        inputs[name][1:2] = inputs[name][1:2, ::-1]
+    inputs["window"][-1] += 1
+    return replace(block, inputs=inputs)
 
 
 def _lanes(config: Config) -> Cases:
