@@ -14,6 +14,8 @@ PRODUCT = [f"{id}/out.outlier" for id in ("zero", "nan", "nan_sign", "nan_full",
 CROSSED = [f"crossed/out.d/{i}/{i + 1}" for i in range(21, 29)]
 BIAS = [f"{id}/in.bias_b/3" for id in ("narrowed", "stuck_at_0")]
 BOOK = ["stuck_at_0/in.a_codebook/0", "stuck_at_1/in.a_codebook/15"]
+SCORE = ["stuck_at_1/in.score/0", "inverted/in.score/0", "stuck_at_0/in.window/0"]
+WIDTH = ["stuck_at_1/in.m/2", "inverted/in.m/2", "stuck_at_1/in.m/3"]
 WRAPS = ["D-olive-11/the exponent of an outlier beyond the largest wraps"]
 MIDWAY = ["bytes/in.codebook", "fp16/half_away", "fp16/half_up", "fp16/half_down"]
 #: set, start of the reason of a case, ids of faults that no other row of the set detects
@@ -46,6 +48,23 @@ ALONE = (
     ("page_manager-diffkv", "a prompt of one", ["stuck_at_0/in.prompts/0"]),
     ("free_page_list-small", "page 0 stays", ["dead/in.ids/1", "dead/in.ids/3", "stuck_at_0/in.ids/0"]),
     ("free_page_list-paper", "page 0 stays", [f"dead/in.ids/{i}" for i in range(8, 21)]),
+    ("generation_compressor-static", "another mean is", [*(f"dead/in.position/{i}" for i in (12, 14, 15)), *SCORE]),
+    ("generation_compressor-paper", "another mean is", [f"dead/in.position/{i}" for i in (1, 5, 6, 10, 11, 13)]),
+    (
+        "generation_compressor-cumulative",
+        "another mean is",
+        [f"dead/in.position/{i}" for i in (0, 5, 6, 7, 10, 11, 13)],
+    ),
+    (
+        "generation_compressor-diffkv",
+        "another mean is",
+        ["crossed/out.low_slot/4/5", "crossed/out.low_slot/5/6", "nibbles/in.n_low", "stuck_at_0/in.window/0"],
+    ),
+    (
+        "bfp_converter-exact",
+        "two columns of",
+        [*(f"crossed/out.out_valid/{i}" for i in ("3/4", "5/6", "5/7", "6/7")), *WIDTH],
+    ),
     ("fdgf-small", "the highest bit", ["stuck_at_0/in.rows/16", "stuck_at_0/in.columns/16"]),
 )
 

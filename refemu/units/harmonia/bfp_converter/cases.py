@@ -50,6 +50,8 @@ def edge(config: Config, seed: Seeds) -> Blocks:
     block = np.stack([least, np.roll(least, 1), least, np.tile(least[:2], 4)], axis=1)
     why = "groups of zeros and subnormals alone, in lanes next to others; V, then tokens"
     yield why, _inputs((clocks(block, V), 17), (clocks(block[:, [0, 2, 3]], TOKEN), 17)), "D-harmonia-3"
+    why = "two columns of four, six and seven tokens, of 1 to 3 bits"
+    yield why, _inputs(*((_drawn("few", (n, 2), seed, TOKEN, m), 4) for n, m in ((4, 1), (6, 2), (7, 3))))
 
 
 def random(config: Config, seed: Seeds) -> Blocks:

@@ -71,6 +71,9 @@ def edge(config: Config) -> Blocks:
         yield why, _rounded(config), "D-arith-2"
     if slots > LANES:
         yield "the least score in lane 127; ties over lanes and within one", _lanes(config), "D-leankv-28"
+    if slots <= LANES or alphas:
+        why = "another mean is least if a position reads as 0, or the window or a score is one off"
+        yield why, _misread(config)
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
@@ -89,6 +92,20 @@ def random(config: Config, seed: Seeds) -> Blocks:
 def _by_share(config: Config) -> bool:
     """Whether heads are compared by their shares of the scores [leankv Algorithm 1]."""
     return bool(config["policy"] == "algorithm1" and config["score_rule"] == "share")
+
+
+def _misread(config: Config) -> Inputs:
+    """Tokens without position 0; the last row has a window of 3, in which the least mean does not count."""
+    few, last = config["slots"] - 1, 1 + 2.0**-23
+    heads: list[Head] = [([8] * few + [24], [], (0, 8))] * 2
+    heads += [([16] * (few - 7) + [8 * last, *[16] * 3, 8, *[16] * 3], [], (0, 8)), ([8] * few + [1], [], (0, 16))]
+    if config["policy"] == "diffkv":
+        heads = [([8, 24, 24, 24, 4], [9] * 32, (0, 64))]
+    inputs = {name: array + (name in ("position", "n")) for name, array in _heads(config, heads).items()}
+    for name in ("score", "position"):
+        inputs[name][1:2] = inputs[name][1:2, ::-1]
+    inputs["window"][-1] += 1
+    return inputs
 
 
 def _lanes(config: Config) -> Inputs:
