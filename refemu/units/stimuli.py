@@ -14,13 +14,13 @@ from refemu.arith import fp16, prng
 from refemu.units import Config, find
 from refemu.units.ports import Port
 
-__all__ = ["Seeds", "columns", "port_values", "random_inputs", "sequences", "validated", "words"]
+__all__ = ["Block", "Blocks", "Seeds", "columns", "port_values", "random_inputs", "sequences", "validated", "words"]
 
 Seeds: TypeAlias = int | range  #: one seed, or consecutive ones
 Inputs: TypeAlias = Mapping[str, np.ndarray]  #: arrays by input port
 #: golden cases with one reason: why, inputs, and the decision that the outputs follow, if any
 Block: TypeAlias = tuple[str, Inputs, *tuple[str, ...]]
-Blocks: TypeAlias = Iterator[Block]
+Blocks: TypeAlias = Iterator[Block]  #: golden cases of one kind
 
 
 def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:

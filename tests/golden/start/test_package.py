@@ -69,7 +69,7 @@ def test_changed_tie_is_detected_by_oracle(made: Path) -> None:
 
 def test_lost_cases_are_detected_by_coverage(made: Path) -> None:
     cases = made / "src/refemu_my_block2/cases.py"
-    change(cases, 'kind == "edge"', 'kind == "none"')
+    change(cases, "def edge", "def none")
     change(cases, 'words("my_block2/random", seed, 256)', 'words("my_block2/random", seed, 4)')
     code, told = outcome(made, "-k", "coverage")
 

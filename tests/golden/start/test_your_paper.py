@@ -72,7 +72,7 @@ def test_page_runs_from_first_command_to_last(tmp_path: Path) -> None:
             put(tmp_path, path, body)
         elif language == "py":
             before = (tmp_path / cases).read_text()
-            (tmp_path / cases).write_text(before.replace('    if kind == "random"', f'{body}    if kind == "random"'))
+            (tmp_path / cases).write_text(before.replace("\ndef random", f"{body}\ndef random"))
         else:
             for line in filter(None, body.splitlines()):
                 if line.startswith("pip install"):

@@ -96,7 +96,7 @@ def _by_share(config: Config) -> bool:
 
 def _misread(config: Config) -> Inputs:
     """Tokens without position 0; the last row has a window of 3, in which the least mean does not count."""
-    few, last = config["slots"] - 1, 1 + 2.0**-23
+    few, last = config["slots"] - 1, 1 + 1 / (1 << 23)
     heads: list[Head] = [([8] * few + [24], [], (0, 8))] * 2
     heads += [([16] * (few - 7) + [8 * last, *[16] * 3, 8, *[16] * 3], [], (0, 8)), ([8] * few + [1], [], (0, 16))]
     if config["policy"] == "diffkv":

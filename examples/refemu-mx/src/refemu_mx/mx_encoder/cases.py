@@ -1,28 +1,34 @@
 """Golden cases of mx_encoder: maxima at which a rule of the scale turns, midpoints of elements, blocks of one kind."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units import Cases, Config, Kind
-from refemu.units.stimuli import Seeds, words
+from refemu.units import Config
+from refemu.units.stimuli import Block, Blocks, Seeds, words
 from refemu_mx.elements import ELEMENTS, Element
 
 BLOCK = 32
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind."""
+def edge(config: Config) -> Blocks:
     fmt = ELEMENTS[config["element"]]
-    if kind == "edge":
-        yield _cases(kind, "every magnitude and midpoint of the elements, at both signs", elements(fmt))
-        yield _cases(kind, "maxima at which a rule of the scale turns, and their neighbours", maxima(fmt), "D-mx-1")
-        yield _cases(kind, "zeros, subnormal numbers, and numbers at both ends of float32", ends(), "D-mx-2")
-        yield _cases(kind, "the largest value in each lane", lanes(fmt))
-        yield Cases(kind, "NaN and infinities", {"x": not_finite()}, "D-mx-3")
-    if kind == "random":
-        yield from _random(fmt, seed)
+    yield _block("every magnitude and midpoint of the elements, at both signs", elements(fmt))
+    yield _block("maxima at which a rule of the scale turns, and their neighbours", maxima(fmt), "D-mx-1")
+    yield _block("zeros, subnormal numbers, and numbers at both ends of float32", ends(), "D-mx-2")
+    yield _block("the largest value in each lane", lanes(fmt))
+    yield "NaN and infinities", {"x": not_finite()}, "D-mx-3"
+
+
+def random(config: Config, seed: Seeds) -> Blocks:
+    drawn = words("mx_encoder/random", seed, 24 * BLOCK).reshape(-1, BLOCK)
+    sign = (drawn >> np.uint64(63)).astype(np.uint32) << np.uint32(31)
+    fraction = (drawn & np.uint64(0x7FFFFF)).astype(np.uint32)
+    spread = ((drawn >> np.uint64(30)) % np.uint64(12)).astype(np.uint32)
+    base = ((drawn[:, :1] >> np.uint64(40)) % np.uint64(200)).astype(np.uint32)
+    field = np.uint32(30) + base + spread
+    yield "exponents within twelve binades, another base in every block", {"x": sign | field << 23 | fraction}
 
 
 def elements(fmt: Element) -> np.ndarray:
@@ -80,20 +86,8 @@ def not_finite() -> np.ndarray:
     return table
 
 
-def _random(fmt: Element, seed: Seeds) -> Iterator[Cases]:
-    drawn = words("mx_encoder/random", seed, 24 * BLOCK).reshape(-1, BLOCK)
-    sign = (drawn >> np.uint64(63)).astype(np.uint32) << np.uint32(31)
-    fraction = (drawn & np.uint64(0x7FFFFF)).astype(np.uint32)
-    spread = ((drawn >> np.uint64(30)) % np.uint64(12)).astype(np.uint32)
-    base = ((drawn[:, :1] >> np.uint64(40)) % np.uint64(200)).astype(np.uint32)
-    field = np.uint32(30) + base + spread
-    yield Cases(
-        "random", "exponents within twelve binades, another base in every block", {"x": sign | field << 23 | fraction}
-    )
-
-
-def _cases(kind: Kind, why: str, values: np.ndarray, decision: str = "") -> Cases:
-    return Cases(kind, why, {"x": np.ascontiguousarray(values, np.float32).view(np.uint32)}, decision)
+def _block(why: str, values: np.ndarray, decision: str = "") -> Block:
+    return why, {"x": np.ascontiguousarray(values, np.float32).view(np.uint32)}, decision
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

@@ -7,7 +7,6 @@ from refemu.arith import Refused
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu_mx.block_device import BlockDevice
 from refemu_mx.elements import ELEMENTS, Element, ElementName
-from refemu_mx.mx_encoder import cases
 
 __all__ = [
     "BIAS",
@@ -150,8 +149,6 @@ UNIT: AnyUnit = Unit(
         **{f"{name}": Config(element=name, rule="floor") for name in ELEMENTS},
         **{f"{name}_{rule}": Config(element=name, rule=rule) for name in ("e4m3", "e2m1") for rule in RULES[1:]},
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
         "CLIPPED": Flag(0, "an element is beyond the largest and saturates (D-mx-4)"),
         "NOT_FINITE": Flag(1, "a value is NaN or infinite (D-mx-3)"),
