@@ -21,7 +21,7 @@ def edge(config: Config) -> Blocks:
     why = "windows of 1, N - 1, N, N + 1 tokens: from N on all tokens stay, by position"
     yield why, _inputs([worked] * 4, [1, n - 1, n, n + 1], pair), "D-leankv-24"
     equal = np.full(n, 1 / n, np.float32)
-    shares = [equal, np.ones(n), worked[::-1]]
+    shares: list[np.ndarray] = [equal, np.ones(n), worked[::-1]]
     yield "equal shares; shares of exactly 1 next to the window", _inputs(shares, [2, 3, 5], pair), "D-leankv-23"
     limits = [(0.0, 0.0), (0.0, 0.0), (pair[0], pair[0]), (pair[1], pair[1])]
     why = "thresholds of 0 prune nothing; equal ones leave no low precision"
