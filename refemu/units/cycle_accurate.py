@@ -166,9 +166,7 @@ def variants(unit: AnyUnit, known: Sequence[Variant]) -> tuple[Variant, ...]:
         Variant("D-arith-20", "outputs stay those of the last closed operation", answer=partial(closed, False)),
         Variant("D-arith-20", "outputs are 0 unless an operation closes", answer=partial(closed, True)),
         device(
-            "D-arith-21",
-            "valid stays 1 until the next operation begins",
-            idle=lambda self: {"valid": self.state.valid},
+            "D-arith-21", "valid stays 1 until the next operation begins", idle=lambda self: {"valid": self.state.valid}
         ),
         *(each for each in known if any(each.apply(config) != config for config in configs)),
         *of_part(unit_class, "inner", known),

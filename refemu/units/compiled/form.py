@@ -259,7 +259,4 @@ def _read(port: Port) -> list[str]:
     name = port.name
     if port.lanes is None:
         return [f"            i_{name} = np.int64(x_{name}[_d, _e])"]
-    return [
-        f"            for k in range(i_{name}.size):",
-        f"                i_{name}[k] = x_{name}[_d, _e, k]",
-    ]
+    return [f"            for k in range(i_{name}.size):", f"                i_{name}[k] = x_{name}[_d, _e, k]"]
