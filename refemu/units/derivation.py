@@ -15,9 +15,8 @@ from refemu.units.ports import Ports, collect
 from refemu.units.stepping import Descriptor, Result, Stepped
 
 Arrays = Sequence[np.ndarray]
-Body = Callable[
-    [Any, Arrays, Arrays], Sequence[int] | None
-]  #: body of a compiled form: device, inputs, outputs -> counters
+#: body of a compiled form: device, inputs, outputs -> counters
+Body = Callable[[Any, Arrays, Arrays], Sequence[int] | None]
 
 
 class Rejected(Exception):

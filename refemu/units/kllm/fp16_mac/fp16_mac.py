@@ -37,9 +37,8 @@ INPUTS = tuple(
         ("acc", "accumulator, to which the product is added"),
     )
 )
-SIGNALLING = tuple(
-    replace(port, payload=True) for port in INPUTS
-)  #: inputs of a unit with flags: a signalling NaN raises NV
+#: inputs of a unit with flags: a signalling NaN raises NV
+SIGNALLING = tuple(replace(port, payload=True) for port in INPUTS)
 RM = Port("rm", 3, most=len(DIRECTIONS) - 1, meaning="direction in RISC-V's code: RNE, RTZ, RDN, RUP, RMM")
 Y = Port("y", 16, encoding="f16", meaning="acc + a * b")
 OVERFLOW = Port("overflow", 1, meaning="finite operands, but y is not")

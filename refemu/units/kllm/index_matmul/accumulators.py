@@ -26,7 +26,7 @@ class Arrays:
     """A float32 accumulator (acc "fp32"), by array functions; registers are float32 words."""
 
     def __init__(self, arith: KllmArith, b_bits: int) -> None:
-        """arith: with an accumulator that rounds. b_bits: width of an index of B."""
+        """b_bits: width of an index of B."""
         self.arith: KllmArith = arith
         self.b_bits: int = b_bits
 
@@ -109,16 +109,8 @@ class Macs(Arrays):
         return y
 
 
-class ExactSums:
+class ExactSums(Arrays):
     """An exact accumulator (preset "exact"): Python integers in units of 2**-48, rounded once at the end."""
-
-    def __init__(self, arith: KllmArith, b_bits: int) -> None:
-        """As for `Arrays`; acc is exact."""
-        self.arith: KllmArith = arith
-        self.b_bits: int = b_bits
-
-    def __repr__(self) -> str:
-        return f"ExactSums(acc={self.arith.acc!r})"
 
     def dense(self, count: tuple[int, ...], column: Column) -> int:
         """Weighted sum, corrected by zero points."""
@@ -146,7 +138,7 @@ class ExactSums:
         return int(fp16.bits(fp16.to_f16(np.asarray(finish_exact(v, bias, column.norm)))))
 
 
-def accumulator(arith: KllmArith, b_bits: int) -> Arrays | ExactSums:
+def accumulator(arith: KllmArith, b_bits: int) -> Arrays:
     """The accumulator of an arithmetic."""
     if arith.acc == "exact":
         return ExactSums(arith, b_bits)

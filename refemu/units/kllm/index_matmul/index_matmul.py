@@ -18,7 +18,7 @@ from refemu.formats.kllm.kmeans_norm import folds
 from refemu.units import Changes, Combinational, Config, DeclaredState, Flag, Lanes, Unit, constant, decides, stepping
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.kllm.index_matmul.accumulators import Arrays, ExactSums, accumulator
+from refemu.units.kllm.index_matmul.accumulators import Arrays, accumulator
 from refemu.units.kllm.index_matmul.operands import Norm, Scores
 from refemu.units.kllm.index_matmul.ports import MatmulOptions
 from refemu.units.kllm.index_matmul.problem import Column, column, column_at_ports, require_exact, require_problem
@@ -89,7 +89,7 @@ class IndexMatmul(MatmulOptions, Combinational):
         return {**dict.fromkeys(absent, ()), "b_scale": 0x3C00, **lowest}
 
     @constant
-    def accumulator(self) -> Arrays | ExactSums:
+    def accumulator(self) -> Arrays:
         """MACs of the reduction, of the sparse path and of the merge."""
         return accumulator(self.arith, self.b_bits)
 

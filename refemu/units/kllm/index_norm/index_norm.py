@@ -253,11 +253,8 @@ def _value(word: int, arith: KllmArith) -> float:
     return float(bits.view(np.float64 if width(arith) == 64 else np.float32))
 
 
-SIZE: dict[str, int | float] = {
-    "n": 40,
-    "bits": 4,
-    "eps": 1e-5,
-}  #: sizes of the ready configurations: two and a half cycles of the counter
+#: sizes of the ready configurations: two and a half cycles of the counter
+SIZE: dict[str, int | float] = {"n": 40, "bits": 4, "eps": 1e-5}
 
 UNIT: AnyUnit = Unit(
     unit_class=IndexNorm,

@@ -113,10 +113,7 @@ def _slab(options, macs, counters, passes, lane, following, operands, row, indic
         group = inputs if apart == 1 else inputs * counters
         last = high == task[PASS_HIGH]
         p[pe_lane.P_LOAD], p[pe_lane.P_TURNS] = 1, max((length + group - 1) // group, 1)
-        p[pe_lane.P_LAST], p[pe_lane.P_END] = (
-            np.int64(last),
-            np.int64(last and following[1] + together >= width),
-        )
+        p[pe_lane.P_LAST], p[pe_lane.P_END] = last, last and following[1] + together >= width
         following[2] = high
         if last:
             following[1], following[2] = following[1] + together, task[PASS_LOW]

@@ -21,9 +21,8 @@ from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 from refemu.units.kllm.pe_lane import UNIT as LANE
 
-Function = Literal[
-    "none", "exp", "sqrt", "recip", "softmax"
-]  #: function of the outputs: none, or one of the Functional Unit
+#: function of the outputs: none, or one of the Functional Unit
+Function = Literal["none", "exp", "sqrt", "recip", "softmax"]
 #: counter of the chip -> that of the Functional Unit
 APPLIED = {"function_cycles": "cycles", "exps": "exps", "roots": "roots", "divides": "divides"}
 Apply = Callable[..., functional.Result]  #: `functional.apply`, or its compiled form

@@ -28,9 +28,8 @@ class ChipSizes:
     counter_inputs: int = 16  #: positions that a counter takes a cycle
     macs: int = 32  #: MACs a lane: columns of a lane in one tile
     tree: int = 4096  #: inputs of Orizuru, of 273 units
-    buffers: Mapping[str, int] = field(
-        default_factory=lambda: dict(BUFFERS)
-    )  #: bits of each buffer, "weight" for each lane, the others for the chip
+    #: bits of each buffer, "weight" for each lane, the others for the chip
+    buffers: Mapping[str, int] = field(default_factory=lambda: dict(BUFFERS))
     lane_mapping: LaneMapping = "column"  #: which columns the counters of a lane count (D-kllm-31)
     merge: Merge = "tree"  #: how partial histograms are added (D-kllm-42)
     carry: Carry = "counts"  #: what is carried from slab to slab of a long column (D-kllm-47)

@@ -11,15 +11,8 @@ from refemu.units.kllm.index_counter import INPUTS
 
 LaneMapping = Literal["column", "counter"]  #: all counters of a lane on one column, or each on its own (D-kllm-31)
 Merge = Literal["tree", "serial"]  #: partial histograms are added in one edge, or one an edge (D-kllm-42)
-PHASES = (
-    "idle",
-    "reduce",
-    "sparse",
-    "scale",
-    "merge",
-    "shift",
-    "bias",
-)  #: phases of the MACs, in the order of port `phase`
+#: phases of the MACs, in the order of port `phase`
+PHASES = ("idle", "reduce", "sparse", "scale", "merge", "shift", "bias")
 IDLE, REDUCE, SPARSE, SCALE, MERGE, SHIFT, BIAS = range(len(PHASES))
 MOST = 1 << 16  #: upper bound of the sizes
 OUTLIER_BITS = 16  #: width of the number of sparse edges of a tile

@@ -29,6 +29,22 @@ def reduce(total: int, overflow: OverflowMode) -> tuple[int, int]:
     return ((total - low) & ((1 << ACC_BITS) - 1)) + low, 1
 
 
+LOADS = (
+    Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
+    Port("acc_in", ACC_BITS, signed=True, meaning="value that a load puts into the accumulator"),
+)
+SUMS = (
+    Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
+    Port("overflow", 1, meaning="the exact sum of this event exceeded 32 signed bits"),
+)
+
+
+def operands(name: str, exponent_bits: int, int_bits: int) -> tuple[Port, Port]:
+    """Exponent and integer of an operand. [olive §4.4]"""
+    exponent = Port(f"{name}_exp", exponent_bits, meaning=f"exponent of operand {name}")
+    return exponent, Port(f"{name}_int", int_bits, signed=True, meaning=f"integer of operand {name}")
+
+
 class OliveMac(Sequential):
     """Multiply-accumulate unit: one event loads the accumulator, or multiplies, shifts and adds."""
 
@@ -44,25 +60,16 @@ class OliveMac(Sequential):
 
     @constant
     def ports(self) -> Ports:
-        operands = [
-            port
-            for name in ("a", "b")
-            for port in (
-                Port(f"{name}_exp", self.exponent_bits, meaning=f"exponent of operand {name}"),
-                Port(f"{name}_int", self.int_bits, signed=True, meaning=f"integer of operand {name}"),
-            )
-        ]
         return Ports(
             inputs=(
-                Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
-                Port("acc_in", ACC_BITS, signed=True, meaning="value that a load puts into the accumulator"),
-                *operands,
+                *LOADS,
+                *operands("a", self.exponent_bits, self.int_bits),
+                *operands("b", self.exponent_bits, self.int_bits),
             ),
             outputs=(
                 Port("shift", self.exponent_bits + 1, meaning="sum of the exponents; 0 at a load"),
                 Port("product", 2 * self.int_bits, signed=True, meaning="product of the integers; 0 at a load"),
-                Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
-                Port("overflow", 1, meaning="the exact sum of this event exceeded 32 signed bits"),
+                *SUMS,
             ),
         )
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce
+from refemu.units.olive.olive_mac.olive_mac import LOADS, SUMS, operands
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
 
@@ -45,25 +46,12 @@ class OlivePe8(Sequential):
 
     @constant
     def ports(self) -> Ports:
-        operands = [
-            port
-            for name in ("x", "y")
-            for port in (
-                Port(f"{name}_exp", 5, meaning=f"exponent of operand {name}"),
-                Port(f"{name}_int", 8, signed=True, meaning=f"integer of operand {name}"),
-            )
-        ]
         return Ports(
-            inputs=(
-                Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
-                Port("acc_in", ACC_BITS, signed=True, meaning="value that a load puts into the accumulator"),
-                *operands,
-            ),
+            inputs=(*LOADS, *operands("x", 5, 8), *operands("y", 5, 8)),
             outputs=(
                 Port("partial", 10, PES, signed=True, meaning="products of the four elements; 0 at a load"),
                 Port("shift", 7, PES, meaning="shift of each product; 0 at a load"),
-                Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
-                Port("overflow", 1, meaning="the exact sum of this event exceeded 32 signed bits"),
+                *SUMS,
             ),
         )
 
