@@ -18,9 +18,11 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.units import docstrings, faults, parameters, state_text
 from refemu.units.config import Config as Config
 from refemu.units.declaration import Declared, Sequential, complete, ports_of
+from refemu.units.declaration import DeclaredState as DeclaredState
 from refemu.units.derivation import inputs_of, readable, result_type
 from refemu.units.ports import Ports
-from refemu.units.stepping import Result, Stepped
+from refemu.units.stepping import Result as Result
+from refemu.units.stepping import Stepped
 from refemu.units.variant import Variant as Variant
 from refemu.units.variant import choices as choices
 

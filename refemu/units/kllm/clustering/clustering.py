@@ -14,12 +14,9 @@ from refemu.arith.scalar32 import div32, pattern16, value16
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["UNIT", "Clustering", "State", "run"]
-
 
 LARGEST = 0x7BFF  #: pattern of the largest finite fp16 value
 

@@ -6,11 +6,9 @@ Paper: [kllm §III-B, §IV-A].
 from typing import Annotated, ClassVar
 
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import Result, RunFunction
 
 __all__ = ["INPUT_BITS", "REGISTER_BITS", "UNIT", "Concat", "State", "run"]
-
 
 INPUT_BITS = 4  #: Width of an input port [kllm §IV-A]
 REGISTER_BITS = 8  #: Width of the register [kllm §IV-A]

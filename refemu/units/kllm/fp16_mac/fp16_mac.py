@@ -12,14 +12,11 @@ from typing import Any, ClassVar, Literal, get_args
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import odd_sum, pattern16, value16
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.fp16_mac import ieee16
 from refemu.units.kllm.fp16_mac.ieee16 import DIRECTIONS, Direction, Tininess
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["DYNAMIC", "ONE", "ROUNDINGS", "UNIT", "Fp16Mac", "InfZeroNan", "Rounding", "State", "run"]
-
 
 Rounding = Literal["fp16", "fp16_fma"]  #: Rounding of a multiply-accumulate: twice, or once
 ROUNDINGS: tuple[Rounding, ...] = get_args(Rounding)  #: The choices of `Rounding`

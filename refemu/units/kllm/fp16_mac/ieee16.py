@@ -11,7 +11,6 @@ from refemu.units.declaration import decides
 
 __all__ = ["DIRECTIONS", "DZ", "NV", "NX", "OF", "UF", "Direction", "Tininess", "add", "fused", "multiply", "round16"]
 
-
 #: Modes of `Rounding` that IEEE 754 names, in the order of RISC-V's codes: RNE, RTZ, RDN, RUP, RMM
 Direction: TypeAlias = Literal["half_even", "truncate", "floor", "ceil", "half_away"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)  #: the choices of `Direction`, in the order of RISC-V's codes

@@ -21,7 +21,6 @@ from refemu.units.ports import Lanes
 
 __all__ = ["OPS", "PASSES", "UNIT", "WIDTH", "Functional", "Op", "Result", "Softmax", "State", "apply", "run"]
 
-
 Op = Literal["exp", "sqrt", "recip", "softmax"]  #: Function of the unit
 #: rounding of softmax: all steps except the sum in fp16, or all in float32 and rounded once
 Softmax = Literal["fp16", "softmax32"]

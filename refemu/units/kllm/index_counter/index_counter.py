@@ -20,7 +20,6 @@ from refemu.units.ports import Lanes
 
 __all__ = ["INPUTS", "MOST_BITS", "UNIT", "IndexCounter", "Result", "State", "counts", "run"]
 
-
 INPUTS = 16  #: Positions a cycle [kllm §IV-B, Table I]
 MOST_BITS = 8  #: Largest width of an index: two of the Concat unit's 4-bit ports
 ROW_BITS = 6  #: Largest width of an index whose one-hot row is a word of 64 bits

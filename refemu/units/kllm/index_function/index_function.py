@@ -20,7 +20,6 @@ from refemu.units.ports import Lanes, put
 
 __all__ = ["UNIT", "Evaluation", "Function", "IndexFunction", "Mode", "Result", "State", "apply", "relu", "run"]
 
-
 #: Table of a function: per token, from one static scale, or of the centroids as they are (D-kllm-17)
 Mode = Literal["token", "offline", "literal"]
 #: A name of `arith.tables` or "relu"; or uint16 (65536,), entry u the fp16 word of f at word u

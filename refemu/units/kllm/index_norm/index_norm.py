@@ -17,10 +17,9 @@ from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides, stepping
-from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.ports import Lanes
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, RunFunction
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
 LARGEST = 0x7BFF  #: word of the largest finite value

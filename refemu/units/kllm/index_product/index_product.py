@@ -16,8 +16,7 @@ from refemu.arith.scalar32 import pattern16, value16
 from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
 from refemu.formats.kllm.kllm_arith import Preset
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, stepping
-from refemu.units.declaration import DeclaredState
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, RunFunction
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
 

@@ -10,10 +10,8 @@ import numpy as np
 
 from refemu.arith.checks import reject
 from refemu.units import AnyUnit, Changes, Config, Port, Ports, Sequential, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.orizuru import MinLeaf
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["UNIT", "Orizuru16", "State", "run"]
 

@@ -19,7 +19,6 @@ from refemu.units.ports import Lanes
 
 __all__ = ["EVENTS", "UNIT", "Mode", "Result", "ScoreQuantizer", "State", "quantize", "run"]
 
-
 Mode = Literal["fold", "max", "fixed"]  #: divisor of the scores: p * sV by its maximum, p by its maximum, or p by 1
 EVENTS = ("fold", "max", "quantize")  #: Events of a row, in order
 ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1, the largest score; the largest finite value

@@ -12,13 +12,10 @@ from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Lanes, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.fp16_mac import ROUNDINGS, Fp16Mac
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["COUNT_BITS", "UNIT", "UNIT_BITS", "State", "WeightedSum", "run", "sums"]
-
 
 COUNT_BITS = 16  #: Width of a count port: amounts of four bits over 4096 positions reach 61,440
 UNIT_BITS = {"fp16": 24, "fp32": 48}  #: Fraction bits of a table's entries: multiples of 2**-24, or as products 2**-48

@@ -10,13 +10,10 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.units import AnyUnit, Cases, Changes, Combinational, Config, Kind, Port, Ports, Unit, constant
-from refemu.units.declaration import DeclaredState
-from refemu.units.stepping import Result
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["FLINT4_PAIRS", "UNIT", "FlintDecoder", "Pairs", "State", "run"]
-
 
 Pairs = tuple[tuple[int, int], ...]  #: (exponent, integer) by magnitude code
 

@@ -12,13 +12,11 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import RefusedType, require_choice, require_integers, require_range
 from refemu.arith.records import parameters, plain_fields
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
 from refemu.units.olive.olive_edp.olive_edp import require_one_width
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode
 from refemu.units.ports import put
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = [
     "CHUNKS",
@@ -37,7 +35,6 @@ __all__ = [
     "from_fragments",
     "run",
 ]
-
 
 Type = Literal["ovpi4", "ovpf4", "ovpi8", "ovpi8_repo"]  #: Type of an operand of the instruction
 #: name of each type in the dot product units; "repo": with the outliers of the published code (D-olive-14)

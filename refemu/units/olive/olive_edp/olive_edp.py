@@ -9,14 +9,11 @@ from typing import Any, ClassVar, Literal
 
 from refemu.arith.checks import Refused
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce
 from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["EVENTS", "OPERANDS", "TYPES", "UNIT", "WIDE", "DotProductUnit", "Operand", "State", "run"]
-
 
 Operand = Literal["int4", "flint4", "int8", "int8_repo"]  #: Type of an operand; "repo": of the published code
 #: normal values and outlier format of each type: the paper's, and E2M5 with int8 in the published code (D-olive-14)

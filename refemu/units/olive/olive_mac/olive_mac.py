@@ -6,12 +6,9 @@ Paper: [olive §4.4]; the datapath of a 4-bit processing element without its for
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["ACC_BITS", "BEYOND", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "run"]
-
 
 ACC_BITS = 32  #: Width of the accumulator in bits [olive §4.4]
 BEYOND = "exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"  #: about flag OVERFLOW

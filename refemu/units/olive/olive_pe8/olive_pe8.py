@@ -6,14 +6,11 @@ Paper: [olive §4.5] ("four 4-bit PEs", "an extra adder for every four PEs" [oli
 from typing import ClassVar, Literal
 
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce
 from refemu.units.olive.olive_mac.olive_mac import LOADS, SUMS, operands
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "run"]
-
 
 Split = Literal["twos_complement", "sign_magnitude"]  #: Rule that splits an 8-bit integer into halves (D-olive-36)
 PES = 4  #: Elements of one 8-bit product: high x high, high x low, low x high, low x low (D-olive-37)

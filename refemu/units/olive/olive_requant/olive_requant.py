@@ -13,14 +13,11 @@ from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, val
 from refemu.formats import Ovp
 from refemu.formats.presets import OvpName
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_mac import ACC_BITS
 from refemu.units.olive.ovp_encoder import OvpEncoder
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["NO_BIAS", "UNIT", "OliveRequant", "State", "run"]
-
 
 NO_BIAS = 0x8000  #: fp16 word of -0, which changes no sum, not even a zero of either sign
 BIASES = "biases of both outputs; 0x8000, which is -0, for none"  #: meaning of port `bias`

@@ -11,14 +11,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from refemu.arith.checks import Refused
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Lanes, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_edp import OPERANDS, WIDE
 from refemu.units.olive.olive_edp import Operand as OperandType
 from refemu.units.olive.olive_edp.olive_edp import require_one_width
 from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["UNIT", "OliveSystolic", "Operand", "Pe", "State", "run"]
 

@@ -17,7 +17,6 @@ from refemu.units.unit import AnyUnit, Cases, Config, Flag, Kind, Unit
 
 __all__ = ["FORMATS", "UNIT", "OutlierDecoder", "State", "run"]
 
-
 FORMATS = ((2, 1), (4, 3), (2, 5))  #: (exp_bits, man_bits); the published code has E2M5 (D-olive-14)
 
 

@@ -10,14 +10,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
 from refemu.units.olive.flint_decoder import flint_decoder
 from refemu.units.olive.outlier_decoder import outlier_decoder
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["OUTLIERS", "UNIT", "Normal", "Outlier", "OvpDecoder", "State", "run"]
-
 
 Normal = Literal["int4", "flint4", "int8"]  #: type of the normal values of a pair
 Outlier = tuple[int, int]  #: exp_bits and man_bits of an abfloat

@@ -15,12 +15,9 @@ from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
 from refemu.formats.presets import OvpName
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
-from refemu.units.declaration import DeclaredState
-from refemu.units.stepping import Result
-from refemu.units.unit import RunFunction
+from refemu.units.unit import DeclaredState, Result, RunFunction
 
 __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
-
 
 NORMAL, LEFT, RIGHT = 0, 1, 2  #: kinds of pairs, N normal, O outlier, V victim: N-N, O-V, V-O
 INFINITY = 0x7F800000  #: magnitude bits of the float32 infinity; above it NaN
