@@ -43,10 +43,9 @@ def of_run(unit: Descriptor, signature: inspect.Signature) -> str:
         else "Inputs are broadcast against each other; a result has their shape, `...` below."
     )
     widths = f"\nWidths are those of configuration {config!r}." if len(unit.configs) > 1 else ""
+    arguments = _arguments(unit, ports, signature.parameters.values(), _array)
     body = sections(
-        Parameters="\n".join(
-            [*_arguments(unit, ports, signature.parameters.values(), _array), _constructor(unit, "Parameters")]
-        ).strip(),
+        Parameters="\n".join([*arguments, section(unit.unit_class.__init__.__doc__, "Parameters")]).strip(),
         Returns=f"{unit.result.__name__}\n" + "\n".join(_results(unit, ports)),
         Raises="Refused\n    A value or a parameter is outside its range, or the shapes do not broadcast.\n"
         f"RefusedType\n    {DTYPE}, is missing or unknown.",
@@ -107,10 +106,6 @@ def _arguments(
             port = known[each.name]
             entries.append(f"{each.name} : {kind(port)}{optional}\n    {_meaning(port)}; {_range(port)}.")
     return entries
-
-
-def _constructor(unit: Descriptor, title: str) -> str:
-    return section(unit.unit_class.__init__.__doc__, title)
 
 
 def _results(unit: Descriptor, ports: Ports) -> Iterable[str]:

@@ -17,7 +17,7 @@ from refemu.arith.jit import inlined, kernel
 from refemu.units.compiled import ranges
 from refemu.units.compiled.bounds import Bounds
 from refemu.units.compiled.lifter import CONSTANTS, GIVEN_UP, PLACE, STATE, WRITE, Lifted, attribute, constant, number
-from refemu.units.compiled.placement import REALS, Placed
+from refemu.units.compiled.placement import INTEGERS, REALS, Placed
 from refemu.units.compiled.scalars import COMPILED, LISTS, NAMES, GivenUp
 from refemu.units.declaration import Declared, InPlace
 from refemu.units.ports import Port
@@ -183,10 +183,11 @@ class Form:
         vectors = [port for port in self.kept if port.lanes]
         scalars = [port for port in self.registers if port.lanes is None]
         arrays = [_array(port, inputs) for port in self.ports.all]
+        kinds = {REALS: "np.float64", INTEGERS: "np.int64"}
         return [
             f"def loop({', '.join([CONSTANTS, LENGTHS, INITIAL, *arrays])}):",
             *(f"    {name} = {CONSTANTS}[{place}]" for place, name in enumerate(self.lifted.constants)),
-            *(f"    {name} = np.empty({LENGTHS}[{place}], np.{_dtype(name)})" for place, name in enumerate(shared)),
+            *(f"    {name} = np.empty({LENGTHS}[{at}], {kinds[name[:2]]})" for at, name in enumerate(shared)),
             *(f"    n_{name} = np.int64(0)" for name in counters),
             *(f"    s_{port.name} = np.zeros({_array(port, inputs)}.shape[2], np.int64)" for port in vectors),
             *(f"    i_{port.name} = np.zeros(x_{port.name}.shape[2], np.int64)" for port in inputs if port.lanes),
@@ -240,10 +241,6 @@ class Form:
         """Whether an event takes inputs."""
         taken = self.lifted.functions[self.events[event]].args
         return len(taken.args) > 3 or taken.vararg is not None
-
-
-def _dtype(shared: str) -> str:
-    return "float64" if shared.startswith(REALS) else "int64"
 
 
 def _array(port: Port, inputs: Sequence[Port]) -> str:

@@ -309,13 +309,12 @@ class _Text(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> Any:
         if not self.event or node.value is None:
             return self.generic_visit(node)
-        call = node.value
-        if isinstance(call, ast.Call) and (method := self._own_method(call.func)):
-            name = self.lifted.method(method, self.path or (), self.event)
-            answer = self._called(name, call)
-            answer.args.insert(2, ast.Name(PLACE, ast.Load()))
-            return ast.Return(answer)
-        return self._changed(self._pairs(call))
+        match node.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=method)) as call if self.path is not None:
+                answer = self._called(self.lifted.method(method, self.path, self.event), call)
+                answer.args.insert(2, ast.Name(PLACE, ast.Load()))
+                return ast.Return(answer)
+        return self._changed(self._pairs(node.value))
 
     def _changed(self, pairs: Mapping[str, ast.expr]) -> list[ast.stmt]:
         """Write vectors into their registers; return the event, the scalars and the counters."""
@@ -358,12 +357,9 @@ class _Text(ast.NodeTransformer):
         known = node.id in self.locals or node.id in BUILTINS or node.id in self.lifted.names
         if known or not isinstance(node.ctx, ast.Load):
             return node
-        return self._value(node, self._global(node))
-
-    def _global(self, node: ast.Name) -> Any:
         if node.id not in self.function.__globals__:
             self.refuse(node, "this name")
-        return self.function.__globals__[node.id]
+        return self._value(node, self.function.__globals__[node.id])
 
     def _value(self, node: ast.expr, value: Any) -> ast.expr:
         """A constant of a module."""
@@ -433,13 +429,6 @@ class _Text(ast.NodeTransformer):
 
     def _context(self) -> list[ast.expr]:
         return [ast.Name(CONSTANTS, ast.Load()), ast.Name(STATE, ast.Load())]
-
-    def _own_method(self, function: ast.expr) -> str:
-        """Name of the called method of `self`; else ""."""
-        match function:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.path is not None:
-                return name
-        return ""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from refemu.units.compiled.lifter import KEEP, WRITE
 
-REALS = "x_"  #: prefix of the name of an array of real numbers
+REALS, INTEGERS = "x_", "w_"  #: prefixes of names of arrays, by their numbers
 
 
 def shared(event: str, list_of: ast.Assign) -> str:
     """The name of the array that a list of an event is in, at every event. list_of: the statement that makes it."""
-    begin = REALS if "= f_empty_reals(" in ast.unparse(list_of) else "w_"
+    begin = REALS if "= f_empty_reals(" in ast.unparse(list_of) else INTEGERS
     return f"{begin}{event}_{ast.unparse(list_of.targets[0])}"
 
 
@@ -42,15 +42,10 @@ class Placed:
                 self.within += 1
                 node.body = self.block(node.body)
                 self.within -= 1
-            case ast.Assign(targets=[ast.Name(id=name)]) if not self.within and _is_empty(node):
-                if shared(self.event, node) in self.shared:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if ast.unparse(value).startswith("f_empty"):
+                if not self.within and shared(self.event, node) in self.shared:
                     return ast.parse(f"{name} = {shared(self.event, node)}").body
         return [node]
-
-
-def _is_empty(node: ast.Assign) -> bool:
-    """Whether a statement makes an empty list."""
-    return ast.unparse(node.value).startswith("f_empty")
 
 
 def _loop(lanes: str, statement: str) -> list[ast.stmt]:

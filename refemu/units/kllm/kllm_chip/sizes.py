@@ -5,10 +5,10 @@ Paper: [kllm §IV-A, Fig. 6, Table I].
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from refemu.arith.checks import Refused, require_choice, require_int
-from refemu.arith.records import parameters, plain_fields
+from refemu.arith.checks import Refused
+from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.units.kllm.pe_lane import LaneMapping, Merge, PeLane
 
 KILOBYTE = 8 << 10  #: bits
@@ -22,12 +22,12 @@ CLUSTERING = 16  #: values that are clustered in a cycle (D-kllm-31)
 class ChipSizes:
     """Sizes of a chip, by default those of [kllm Table I]."""
 
-    lanes: int = 16  #: lanes of the chip
-    concat: int = 4096  #: Concat units a lane
-    counters: int = 32  #: index counters a lane
-    counter_inputs: int = 16  #: positions that a counter takes a cycle
-    macs: int = 32  #: MACs a lane: columns of a lane in one tile
-    tree: int = 4096  #: inputs of Orizuru, of 273 units
+    lanes: Annotated[int, 1, 1 << 20] = 16  #: lanes of the chip
+    concat: Annotated[int, 1, 1 << 20] = 4096  #: Concat units a lane
+    counters: Annotated[int, 1, 1 << 20] = 32  #: index counters a lane
+    counter_inputs: Annotated[int, 1, 1 << 20] = 16  #: positions that a counter takes a cycle
+    macs: Annotated[int, 1, 1 << 20] = 32  #: MACs a lane: columns of a lane in one tile
+    tree: Annotated[int, 1, 1 << 20] = 4096  #: inputs of Orizuru, of 273 units
     #: bits of each buffer, "weight" for each lane, the others for the chip
     buffers: Mapping[str, int] = field(default_factory=lambda: dict(BUFFERS))
     lane_mapping: LaneMapping = "column"  #: which columns the counters of a lane count (D-kllm-31)
@@ -36,11 +36,7 @@ class ChipSizes:
 
     def __post_init__(self) -> None:
         plain_fields(self)
-        for name in ("lanes", "concat", "counters", "counter_inputs", "macs", "tree"):
-            require_int(getattr(self, name), 1, 1 << 20, "ChipSizes", name)
-        require_choice(self.lane_mapping, get_args(LaneMapping), "ChipSizes", "lane_mapping")
-        require_choice(self.merge, get_args(Merge), "ChipSizes", "merge")
-        require_choice(self.carry, get_args(Carry), "ChipSizes", "carry")
+        require_options(self, "ChipSizes")
         if set(self.buffers) != set(BUFFERS):
             raise Refused(f"ChipSizes: buffers must be {', '.join(BUFFERS)}, got {', '.join(self.buffers)}")
 

@@ -65,15 +65,12 @@ class Prepared:
 
 def prepare(b: KMeansTensor, *, integer: bool = False) -> Prepared:
     """Lay out `b` for many calls of `matmul`; integer: for Scores."""
-    return _lay_out(columns_under(b, dequantized_fast) if integer else vectors_of(b, dequantized_fast), b, integer)
-
-
-def _lay_out(vectors: Vectors, tensor: KMeansTensor, integer: bool) -> Prepared:
+    vectors = columns_under(b, dequantized_fast) if integer else vectors_of(b, dequantized_fast)
     index = np.zeros((vectors.index.shape[1] + 1, vectors.index.shape[0]), np.uint8)
     index[:-1] = vectors.index.T
-    rows, places, values = _outliers(vectors, tensor, integer)
+    rows, places, values = _outliers(vectors, b, integer)
     starts = np.searchsorted(rows, np.arange(index.shape[0])).astype(np.int64)
-    return Prepared(tensor, integer, vectors, index, starts, places.astype(np.int64), values)
+    return Prepared(b, integer, vectors, index, starts, places.astype(np.int64), values)
 
 
 def _outliers(vectors: Vectors, tensor: KMeansTensor, integer: bool) -> tuple[np.ndarray, ...]:
