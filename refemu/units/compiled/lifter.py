@@ -11,7 +11,6 @@ import inspect
 import math
 import sys
 import textwrap
-import typing
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,7 +125,7 @@ class _Text(ast.NodeTransformer):
         self.event, self.changes = "", dict[str, dict[str, ast.expr]]()
         self.kept: set[str] = set()  # texts of values of changes, already rewritten
         self.states = {"self.state"}  # texts that denote the State
-        self.records: dict[str, tuple[Any, list[str]]] = {}  # lists of tuples: their type, and a list for each part
+        self.records: dict[str, dict[str, str]] = {}  # lists of named tuples: name of the list of each part
         self.before: list[ast.stmt] = []  # statements needed before the present one
         self.count = 0
 
@@ -186,14 +185,8 @@ class _Text(ast.NodeTransformer):
         return super().generic_visit(node)
 
     def visit_For(self, node: ast.For) -> Any:
-        """Rewrite zip, enumerate and lists of tuples with indices, which is faster."""
+        """Rewrite zip and enumerate with indices, which is faster."""
         match node.iter, node.target:
-            case ast.Name(id=name), _ if name in self.records:
-                place = self.fresh("place")
-                self.locals.add(place)
-                part = ast.Assign([node.target], ast.parse(f"{name}[{place}]", mode="eval").body)
-                every = ast.parse(f"range(len({name}))", mode="eval").body
-                return self.generic_visit(ast.For(ast.Name(place, ast.Store()), every, [part, *node.body], node.orelse))
             case ast.Call(func=ast.Name(id="zip" as name), args=[*vectors_of], keywords=[equal]), ast.Tuple() as target:
                 if ast.unparse(equal) != "strict=True":
                     self.refuse(node, "a zip of several lengths")
@@ -204,10 +197,9 @@ class _Text(ast.NodeTransformer):
         if node.orelse:
             self.refuse(node, "for and else")
         place = self.fresh("place") if name == "zip" else ast.unparse(target.elts[0])
-        lists = [each.id if isinstance(each, ast.Name) and each.id in self.records else "" for each in vectors_of]
-        vectors = [name or self.fresh("vector") for name in lists]
+        vectors = [self.fresh("vector") for _ in vectors_of]
         pairs = zip(vectors, vectors_of, strict=True)
-        first = [ast.Assign([ast.Name(vector, ast.Store())], each) for vector, each in pairs if vector not in lists]
+        first = [ast.Assign([ast.Name(vector, ast.Store())], each) for vector, each in pairs]
         parts = zip(target.elts[name == "enumerate" :], vectors, strict=True)
         taken = [ast.parse(f"{ast.unparse(part)} = {vector}[{place}]").body[0] for part, vector in parts]
         self.locals |= {place, *vectors}
@@ -247,29 +239,21 @@ class _Text(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _tuples(self, node: ast.ListComp) -> Any:
-        """The type of the tuples of integers in a list of one call for each element; None for other lists."""
+        """The class of the named tuples of numbers in a list of one call for each element; None for other lists."""
         if not isinstance(node.elt, ast.Call):
             return None
         kind = _returned(self._function(node.elt))
-        return kind if _parts(kind) and all(each in NUMBERS for each in _parts(kind).values()) else None
+        return kind if hasattr(kind, "_fields") and set(kind.__annotations__.values()) <= set(NUMBERS) else None
 
     def _listed_tuples(self, name: str, node: ast.ListComp, kind: Any) -> list[ast.stmt]:
         """Rewrite a list of tuples as a list for each part."""
         record = self.fresh("record")
-        self.records[name] = kind, [f"{name}__{part}" for part in _parts(kind)]
+        parts = dict(kind.__annotations__)
+        self.records[name] = {part: f"{name}__{part}" for part in parts}
         needs, element = self._inside(node.elt)
         needs.append(ast.Assign([ast.Name(record, ast.Store())], element))
-        values = [ast.parse(f"{record}[{part}]", mode="eval").body for part in range(len(_parts(kind)))]
-        kinds = list(_parts(kind).values())
-        return self._lists(node, self.records[name][1], needs, values, kinds)
-
-    def _of_tuples(self, name: str, place: ast.expr) -> ast.expr:
-        """Rewrite an element of a list of tuples."""
-        kind, lists = self.records[name]
-        parts: list[ast.expr] = [ast.Subscript(ast.Name(each, ast.Load()), place, ast.Load()) for each in lists]
-        if not hasattr(kind, "_fields"):
-            return ast.Tuple(parts, ast.Load())
-        return ast.Call(ast.Name(self._class(kind), ast.Load()), parts, [])
+        values = [ast.parse(f"{record}[{place}]", mode="eval").body for place in range(len(parts))]
+        return self._lists(node, list(self.records[name].values()), needs, values, list(parts.values()))
 
     def _unpacked(self, target: ast.Tuple, row: ast.Subscript) -> list[ast.stmt]:
         """Unpack a row of a table, which numba cannot do."""
@@ -433,8 +417,6 @@ class _Text(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):
             self.refuse(node, "an assignment to an element")
-        if isinstance(node.value, ast.Name) and node.value.id in self.records:
-            return self._of_tuples(node.value.id, self.visit(node.slice))
         return super().generic_visit(node)  # type: ignore[return-value]
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -518,8 +500,6 @@ class _Text(ast.NodeTransformer):
         node.keywords = [each for each in node.keywords if each.arg != "strict"]
         if name in ("all", "any"):
             return _call(f"f_{name}_of", self.visit(node.args[0]))
-        if name == "len" and (known := self.records.get(ast.unparse(node.args[0]))):
-            return _call("len", ast.Name(known[1][0], ast.Load()))
         return super().generic_visit(node)  # type: ignore[return-value]
 
     def _fold(self, name: str, generator: ast.GeneratorExp) -> ast.expr:
@@ -567,8 +547,7 @@ class _Text(ast.NodeTransformer):
         match node.elt, loop:
             case ast.Attribute(ast.Name(part), field), ast.comprehension(ast.Name(each), ast.Name(name), []):
                 if part == each and name in self.records:
-                    kind, lists = self.records[name]
-                    return ast.Name(lists[list(_parts(kind)).index(field)], ast.Load())
+                    return ast.Name(self.records[name][field], ast.Load())
         if loop.ifs or self._kind(node.elt) not in NUMBERS:
             count = len(self.before)
             whole = super().generic_visit(ast.ListComp(node.elt, [loop]))
@@ -678,13 +657,6 @@ def _is_plain(node: ast.expr) -> bool:
 def _returned(function: Any) -> Any:
     """The annotated result of a function."""
     return getattr(function, "__annotations__", {}).get("return", RETURNED.get(function))
-
-
-def _parts(kind: Any) -> dict[str, Any]:
-    """Types of the parts of a tuple, by name or place; empty for other types."""
-    if typing.get_origin(kind) is tuple:
-        return {f"{place}": part for place, part in enumerate(typing.get_args(kind))}
-    return dict(kind.__annotations__) if isinstance(kind, type) and hasattr(kind, "_fields") else {}
 
 
 class _Put(ast.NodeTransformer):

@@ -41,7 +41,7 @@ WRITTEN = {
     "mmaovp_clocked": (FASTER + "operations of the array unit, spread over edges", "(0,) * len(c)"),
     "olive_edp": ("exact sums of more than 64 bits", "self.decoders"),
     "olive_edp_clocked": (FASTER + "operations of the event unit, spread over edges", "self.decoders"),
-    "olive_requant": (FASTER + "one loop, 2.5 times as fast as lists of two lanes", "getattr(lane, name)"),
+    "olive_requant": (FASTER + "one loop, 2.5 times as fast as lists of two lanes", "use of a list of tuples"),
     "olive_systolic": (FASTER + "sums over K, without cycles", "Dict has no compiled form: {}"),
     "olive_systolic_clocked": (FASTER + "pairs decoded beforehand", "decoder._open"),
     "orizuru": (FASTER + "two heaps of winners", "int | np.integer"),

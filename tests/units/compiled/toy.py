@@ -116,7 +116,11 @@ class Toy(Sequential):
             "first": ((self.state.index + low + int(2 * abs(reals[3]))) & 255,),
             "halves": tuple(value >> 1 for value in x),
             "any_odd": any(sum(value & each for each in x) % 2 == 1 for value in x),
-            "parts": divmod(x[0], 3)[1] + x[1].bit_length() + parts[0].high + max(each.low for each in parts) + len(x),
+            "parts": divmod(x[0], 3)[1]
+            + x[1].bit_length()
+            + min(each.high for each in parts)
+            + max(each.low for each in parts)
+            + len(x),
             "odd": odd,
         }
 
