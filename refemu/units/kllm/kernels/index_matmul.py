@@ -108,19 +108,15 @@ def kmeans_dense(
     fewer = min(limits.shape[0], ROWS)
     order = np.empty((fewer, a_index.shape[1] * (1 + 7 * amounts) + EIGHT * groups), np.int32)
     ranges, sizes = np.empty((fewer, groups + 1), np.int64), np.empty(groups, np.int64)
-    planes, small, wide = (
-        np.empty(8 * TILE, np.uint16),
-        np.empty(COUNTERS * TILE, np.uint8),
-        np.empty((size, TILE), np.int32),
-    )
+    planes, small = np.empty(8 * TILE, np.uint16), np.empty(COUNTERS * TILE, np.uint8)
+    wide, outputs = np.empty((size, TILE), np.int32), (sums, counts, units, totals)
     for m0 in range(0, limits.shape[0], ROWS):
         rows = min(ROWS, limits.shape[0] - m0)
         alone = np.int64(rows == 1)  # else the rows of A share cached data
         for r in range(rows):
             m = m0 + r
-            sort_positions(
-                a_index[m, : limits[m, 0]], a_mask[m], amounts, index.shape[0] - 1, order[r], ranges[r], sizes
-            )
+            positions = a_index[m, : limits[m, 0]]
+            sort_positions(positions, a_mask[m], amounts, index.shape[0] - 1, order[r], ranges[r], sizes)
         for n0 in range(0, index.shape[1], TILE):
             for r in range(rows):
                 m = m0 + r
@@ -132,35 +128,22 @@ def kmeans_dense(
                     members = order[r, ranges[r, g] : ranges[r, g + 1]]
                     ahead = order[r, ranges[r, g] + EIGHT : ranges[r, groups] * alone]
                     if amounts:
-                        _count_wide(
-                            members, ahead, index, starts, places, n0, width, planes, small, wide, np.int32(1 << g)
-                        )
+                        weight = np.int32(1 << g)
+                        _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, weight)
                         continue
                     if members.size == 0 and skip and counts.shape[0] == 0:
                         continue
                     if members.size <= CHUNK:
                         count_members(members, ahead, index, starts, places, n0, width, planes, small)
-                        _use_counts(
-                            small.reshape(COUNTERS, TILE)[:size],
-                            g * size,
-                            n0,
-                            m,
-                            width,
-                            table,
-                            acc,
-                            bounded,
-                            sums,
-                            counts,
-                            units,
-                            totals,
-                        )
+                        part = small.reshape(COUNTERS, TILE)[:size]
+                        _use_counts(part, g * size, n0, m, width, table, acc, bounded, outputs)
                         continue
                     _clear_rows(wide, width)
                     _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, np.int32(1))
-                    _use_counts(wide, g * size, n0, m, width, table, acc, bounded, sums, counts, units, totals)
+                    _use_counts(wide, g * size, n0, m, width, table, acc, bounded, outputs)
                 if amounts:
                     first = np.int64(0)  # a constant would be another signature
-                    _use_counts(wide, first, n0, m, width, table, acc, bounded, sums, counts, units, totals)
+                    _use_counts(wide, first, n0, m, width, table, acc, bounded, outputs)
     for m in range(sums.shape[0]):
         for n in range(sums.shape[1]):
             sums[m, n] = canonical(sums[m, n])
@@ -170,17 +153,8 @@ def kmeans_dense(
 def _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, amount):
     """wide (size, TILE) += amount for every member at its index, in chunks that eight-bit counters hold."""
     for low in range(0, members.size, CHUNK):
-        count_members(
-            members[low : min(low + CHUNK, members.size)],
-            ahead[min(low, ahead.size) :],
-            index,
-            starts,
-            places,
-            n0,
-            width,
-            planes,
-            small,
-        )
+        chunk, later = members[low : min(low + CHUNK, members.size)], ahead[min(low, ahead.size) :]
+        count_members(chunk, later, index, starts, places, n0, width, planes, small)
         for i in range(wide.shape[0]):
             counts, row = small[i * TILE : i * TILE + width], wide[i]
             for n in range(width):
@@ -188,9 +162,9 @@ def _count_wide(members, ahead, index, starts, places, n0, width, planes, small,
 
 
 @callee
-def _use_counts(part, e0, n0, m, width, table, acc, bounded, sums, counts, units, totals):
+def _use_counts(part, e0, n0, m, width, table, acc, bounded, outputs):
     """Use the counts of entries e0 to e0 + size and of columns from n0 on, as requested of `kmeans_dense`."""
-    size = part.shape[0]
+    size, (sums, counts, units, totals) = part.shape[0], outputs
     if counts.shape[0] > 0:
         _keep_counts(part, counts[m, e0 : e0 + size, n0:], width)
     if sums.shape[0] > 0:
