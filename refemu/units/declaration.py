@@ -7,20 +7,11 @@ returns its changes. `Unit(unit_class=...)` completes the class; `refemu new-uni
 
 import dataclasses
 import inspect
+import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from types import FunctionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    TypeAlias,
-    TypeVar,
-    dataclass_transform,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -75,8 +66,8 @@ def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
         if unit or dataclasses.is_dataclass(each):  # a unit, or a group of parameters
             hints: dict[str, Any] = inspect.get_annotations(each)
             for name, hint in hints.items():
-                if get_origin(hint) is not ClassVar:
-                    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+                if typing.get_origin(hint) is not ClassVar:
+                    hint = typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
                     parameters[name] = hint, vars(each).get(name, dataclasses.MISSING)
     return parameters
 

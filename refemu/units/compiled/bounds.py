@@ -8,27 +8,9 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from refemu.arith.checks import Refused
+from refemu.units.compiled import ranges
 from refemu.units.compiled.placement import shared
-from refemu.units.compiled.ranges import (
-    BIT,
-    BUILTINS,
-    COMPARED,
-    NO_REAL,
-    OPERATIONS,
-    REALS,
-    Range,
-    Real,
-    Value,
-    Vector,
-    items,
-    join,
-    joined,
-    least,
-    length,
-    real,
-    reals,
-    truth,
-)
+from refemu.units.compiled.ranges import Range, Real, Value, Vector, items, join, joined, least, length, real, truth
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 HIDDEN = ("_c", "_s", "_p")  #: arguments that only compiled code has
@@ -87,9 +69,11 @@ class Bounds:
                 return False
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=value):
                 item, vector = self.value(value, local), local[name]
-                if (vector.item is NO_REAL or isinstance(vector.item, Real)) != isinstance(item, Real):
+                if (vector.item is ranges.NO_REAL or isinstance(vector.item, Real)) != isinstance(item, Real):
                     raise Refused(f"{self.unit}: {ast.unparse(value)} must be an integer, or its function say float")
-                local[name] = vector._replace(item=item if vector.item in (None, NO_REAL) else join(vector.item, item))
+                local[name] = vector._replace(
+                    item=item if vector.item in (None, ranges.NO_REAL) else join(vector.item, item)
+                )
             case ast.Assign(targets=[ast.Name(), _, *_] as targets, value=value):
                 for target in targets:
                     self._assign(target, self.value(value, local), local)
@@ -189,9 +173,9 @@ class Bounds:
             case ast.BinOp(left=left, op=op, right=right):
                 operands = self.value(left, local), self.value(right, local)
                 if all(isinstance(each, Range) for each in operands):
-                    return OPERATIONS[type(op)](*operands)
-                if all(isinstance(each, Range | Real) for each in operands) and type(op) in REALS:
-                    return reals(REALS[type(op)], *map(real, operands))
+                    return ranges.OPERATIONS[type(op)](*operands)
+                if all(isinstance(each, Range | Real) for each in operands) and type(op) in ranges.REALS:
+                    return ranges.reals(ranges.REALS[type(op)], *map(real, operands))
             case ast.UnaryOp(op=op, operand=operand):
                 return self._unary(op, self.value(operand, local))
             case ast.BoolOp(op=op, values=parts):
@@ -230,7 +214,7 @@ class Bounds:
         name = ast.unparse(node.func)
         if name in self.functions:
             return self.call(name, values)
-        return BUILTINS[name](*values) if name in BUILTINS else self.names[name](*values)
+        return ranges.BUILTINS[name](*values) if name in ranges.BUILTINS else self.names[name](*values)
 
     def _item(self, vector: Value, index: ast.expr, local: Mapping[str, Value]) -> Value:
         place = self.value(index, local)
@@ -263,8 +247,8 @@ class Bounds:
         values = [self.value(each, local) for each in (node.left, *node.comparators)]
         if any(isinstance(each, Real) for each in values):
             values = [real(each) for each in values]
-            return BIT
+            return ranges.BIT
         if len(node.ops) == 1 and all(isinstance(each, Range) and each.low == each.high for each in values):
-            result = int(COMPARED[type(node.ops[0])](values[0].low, values[1].low))
+            result = int(ranges.COMPARED[type(node.ops[0])](values[0].low, values[1].low))
             return Range(result, result)
-        return BIT
+        return ranges.BIT

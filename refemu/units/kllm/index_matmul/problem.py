@@ -16,21 +16,9 @@ from refemu.arith.operands import Precision
 from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
 from refemu.formats.kllm.kllm_arith import Preset
 from refemu.formats.kllm.kmeans_norm import folds, quotient16
+from refemu.units.kllm.index_matmul import operands
 from refemu.units.kllm.index_matmul.arithmetic import dequantized, floats, joint_scale, r16
-from refemu.units.kllm.index_matmul.operands import (
-    NAME,
-    Dequantize,
-    Norm,
-    Scores,
-    Vectors,
-    columns_under,
-    require_finite,
-    require_operands,
-    require_products,
-    require_seen,
-    scores_of,
-    vectors_of,
-)
+from refemu.units.kllm.index_matmul.operands import NAME, Dequantize, Norm, Scores, Vectors
 
 #: ports with one lane for any k
 SINGLE = frozenset(("a_scale", "b_scale", "shift", "row_sum", "bias"))
@@ -150,33 +138,22 @@ def require_problem(
     """
     arith, integer = KllmArith.preset(preset), isinstance(a, Scores)
     if isinstance(a, Scores):
-        left, lead = scores_of(a, arith, b), a.scale.shape
+        left, lead = operands.scores_of(a, arith, b), a.scale.shape
         if products is not None:
             raise Refused(f"{NAME}: products must be None for scores, got a codebook")
-        right, table = right or columns_under(b), b.codebook.centroids
+        right, table = right or operands.columns_under(b), b.codebook.centroids
         codebooks = table, table
     else:
-        left, lead, right = vectors_of(a, dequantize), a.vectors, right or vectors_of(b, dequantize)
+        left, lead, right = operands.vectors_of(a, dequantize), a.vectors, right or operands.vectors_of(b, dequantize)
         book = products if products is not None else _products(a.codebook, b.codebook, arith.table)
-        table = require_products(book, a.codebook, b.codebook).centroids
+        table = operands.require_products(book, a.codebook, b.codebook).centroids
         codebooks = a.codebook.centroids, b.codebook.centroids
-    values = require_operands(left, right, norm, bias, integer, b.codebook.values.size)
-    require_finite(left, right, arith, codebooks)
+    values = operands.require_operands(left, right, norm, bias, integer, b.codebook.values.size)
+    operands.require_finite(left, right, arith, codebooks)
     most = left.index.shape[1] if integer else right.index.shape[0]
-    rows = require_seen(seen, left.index.shape[0], most)
-    return Problem(
-        left,
-        right,
-        table,
-        arith,
-        integer,
-        b.codebook.bits,
-        rows,
-        (*lead, right.index.shape[0]),
-        norm,
-        values,
-        codebooks,
-    )
+    rows = operands.require_seen(seen, left.index.shape[0], most)
+    bits, shape = b.codebook.bits, (*lead, right.index.shape[0])
+    return Problem(left, right, table, arith, integer, bits, rows, shape, norm, values, codebooks)
 
 
 def column(task: Problem, m: int, n: int) -> Column:
@@ -231,12 +208,12 @@ def column_at_ports(words: Mapping[str, np.ndarray], integer: bool, arith: KllmA
 
 def require_exact(column: Column) -> None:
     """Reject an infinite or NaN operand that the exact accumulator reads."""
-    operands = {
+    read = {
         "A at an outlier's place": np.where(column.left_out, column.a_value, 0),
         "B at an outlier's place": np.where(column.left_out, column.b_value, 0),
         "the table": column.table,
         "the bias": np.zeros(()) if column.bias is None else column.bias,
     }
-    for name, values in operands.items():
+    for name, values in read.items():
         rule = f"{NAME}: the exact accumulator needs finite operands; {name}"
         reject(~np.isfinite(values), rule, np.asarray(values, np.float64), " is {}")
