@@ -13,22 +13,9 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.declaration import Changes, DeclaredState, decides
+from refemu.units.kllm.orizuru import trees
 from refemu.units.kllm.orizuru.orizuru import Orizuru
-from refemu.units.kllm.orizuru.trees import (
-    INPUTS,
-    MAX,
-    MIN,
-    PART_LEVELS,
-    TREES,
-    Place,
-    Tree,
-    better,
-    depth,
-    levels,
-    stages,
-    trees_of,
-    unit_of_node,
-)
+from refemu.units.kllm.orizuru.trees import INPUTS, MAX, MIN, PART_LEVELS, TREES, Place, Tree, better, depth, stages
 from refemu.units.ports import Lanes, put
 
 
@@ -100,13 +87,13 @@ class OrizuruArray(Orizuru):
     def _enter(self) -> None:
         """Give words and masks to the leaves, bits to the units, and outputs to the units above."""
         super()._enter()
-        top = levels(self.n) - PART_LEVELS * (stages(self.n) - 1)
+        top = trees.levels(self.n) - PART_LEVELS * (stages(self.n) - 1)
         widths = [1 << top, *[INPUTS] * (stages(self.n) - 1)]
         self.stages: list[list[Unit16]] = [
             [Unit16(width) for _ in range(1 << depth(self.n, t))] for t, width in enumerate(widths)
         ]
         self._before: DeclaredState = self.state  # the State before the units counted
-        for tree, registers in enumerate(trees_of(self.state)):
+        for tree, registers in enumerate(trees.trees_of(self.state)):
             self._latch(tree, self._keys[: self.n], self.state.x, registers)
 
     def _latch(self, tree: int, keys: Sequence[int], words: Sequence[int], registers: Tree) -> None:
@@ -152,7 +139,7 @@ class OrizuruArray(Orizuru):
         """Set one level of registers in every unit of a stage; the outputs ripple up."""
         first = 1 << (level - 1)
         reuse = tree == MIN and level == self.levels and self.min_leaf == "not_max"
-        place = unit_of_node(self.n, first)
+        place = trees.unit_of_node(self.n, first)
         for unit in self.stages[place.stage]:
             for node in range(place.node, 2 * place.node):
                 if reuse:
@@ -172,13 +159,13 @@ class OrizuruArray(Orizuru):
             number = number * unit.width + at
         unit.pop(tree, at)
         self._settle(tree, Place(len(self.stages) - 1, owner, 1))
-        popped = put(trees_of(self.state)[tree].popped, slot, number)
+        popped = put(trees.trees_of(self.state)[tree].popped, slot, number)
         return {**self._gathered(tree, self.size + number, popped), **self._masked(number)}
 
     def _maintained(self, tree: int) -> Changes:
         """Repair the parent of the last change in its unit."""
         node = self.state.node >> 1
-        place = unit_of_node(self.n, node)
+        place = trees.unit_of_node(self.n, node)
         self.stages[place.stage][place.unit].compare(tree, place.node)
         self._settle(tree, place)
         return self._gathered(tree, node)
@@ -188,7 +175,7 @@ class OrizuruArray(Orizuru):
         levels = ((unit.bits[tree], first) for stage, first in self._levels() for unit in stage)
         bits = tuple(bit for registers, first in levels for bit in registers[first : 2 * first])
         alive = tuple(value.available for unit in self.stages[-1] for value in unit.inputs[tree])
-        popped = trees_of(self.state)[tree].popped if popped is None else popped
+        popped = trees.trees_of(self.state)[tree].popped if popped is None else popped
         used = self._before.comparisons - self.state.comparisons
         live = self._before.comparisons_live - self.state.comparisons_live
         for unit in chain(*self.stages):
@@ -215,5 +202,5 @@ class CandidateArray(OrizuruArray):
         words = self.validate_event(low)[0]
         state = self.load(top)
         keys = fp16.order_key(np.array(words, np.uint16), self.total_order).tolist()
-        self._latch(MIN, keys, words, trees_of(state)[MIN])
+        self._latch(MIN, keys, words, trees.trees_of(state)[MIN])
         return state

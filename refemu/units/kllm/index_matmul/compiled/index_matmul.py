@@ -25,14 +25,7 @@ from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Result
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale, marginals, mean_term, zero_terms
 from refemu.units.kllm.index_matmul.operands import Norm, Scores, Vectors, columns_under, vectors_of
 from refemu.units.kllm.index_matmul.problem import Problem, column, require_problem
-from refemu.units.kllm.kernels.index_matmul import (
-    EXACT,
-    is_bounded,
-    kmeans_dense,
-    kmeans_merge,
-    kmeans_sparse,
-    kmeans_sparse64,
-)
+from refemu.units.kllm.kernels import index_matmul as index_kernels
 from refemu.units.kllm.weighted_sum import compiled as weighted_sum_compiled
 from refemu.units.kllm.weighted_sum.weighted_sum import units_of
 
@@ -171,7 +164,7 @@ def _rounded(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
         inside = _fused(task, b, limits[part], first) if plainly else _general(task, b, limits)
         outside = _sparse(task, operands, limits[part], part, out.shape[1])
         dense, sparse = (inside, scale[part], b_scale), (outside, shift[part], bias)
-        kmeans_merge(*dense, *sparse, *roundings, limits[part], out[part])
+        index_kernels.kmeans_merge(*dense, *sparse, *roundings, limits[part], out[part])
 
     with np.errstate(all="ignore"):
         share_out(rows, limits.shape[0], threads=None if plainly else 1, least=LEAST)
@@ -235,21 +228,15 @@ def _dense(
     """Run the kernel on the rows of A from `first` on, one for each of `limits`; fills its arguments."""
     index, mask = (plain(side[first : first + len(limits)]) for side in (task.a.index, task.a.mask))
     acc, most = task.arith.acc, _most(task)
-    bounded = acc == "fp16" and most <= EXACT and is_bounded(task.table, most)
+    bounded = acc == "fp16" and most <= index_kernels.EXACT and index_kernels.is_bounded(task.table, most)
     skip = acc != "fp16_fma" and bool(np.isfinite(task.table).all())  # a fused step may see the sign of a zero
-    nothing = (
-        np.zeros((0, 0), np.float32),
-        np.zeros((0, 0, 0), np.int32),
-        np.zeros(0, np.int64),
-        np.zeros((0, 0), np.int64),
-    )
-    wanted = (
-        empty if array is None else array for array, empty in zip((sums, counts, units, totals), nothing, strict=True)
-    )
+    kinds = ((2, np.float32), (3, np.int32), (1, np.int64), (2, np.int64))  #: axes and numbers of arrays without rows
+    asked = zip((sums, counts, units, totals), kinds, strict=True)
+    wanted = [np.zeros((0,) * axes, kind) if array is None else array for array, (axes, kind) in asked]
     with np.errstate(all="ignore"):
         left, right = (index, mask.view(np.uint8), int(task.integer)), (b.index, b.starts, b.places)
         table, steps = (plain(task.table), 1 << task.b_bits), (kernels.ACCUMULATORS.get(acc, 0), bounded)
-        kmeans_dense(*left, *right, plain(limits), *table, *steps, skip, *wanted)
+        index_kernels.kmeans_dense(*left, *right, plain(limits), *table, *steps, skip, *wanted)
 
 
 def _fused(task: Problem, b: Prepared, limits: np.ndarray, first: int) -> np.ndarray:
@@ -324,7 +311,7 @@ def _sparse(
     if not (operands[-1].size or mask[rows].any()):
         return out  # compiles no kernel
     table = centroids[rows] if centroids.shape[0] > 1 else centroids
-    kmeans_sparse(
+    index_kernels.kmeans_sparse(
         mask[rows], value[rows], index, scale, table, *outliers, limits, kernels.ACCUMULATORS[task.arith.acc], out
     )
     return out
@@ -348,7 +335,7 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     dense = np.ldexp(dense, -unit_bits) * scale
     sparse, size = np.zeros(shape, np.float64), np.zeros(shape, np.float64)
     with np.errstate(all="ignore"):  # interpreted kernels wrap on purpose
-        kmeans_sparse64(*_operands(task, b, task.divided[1]), limits, sparse, size)
+        index_kernels.kmeans_sparse64(*_operands(task, b, task.divided[1]), limits, sparse, size)
     ends = biased(sparse, size, None if task.norm is not None else task.bias, b.index.shape[0] + 1)
     y, doubtful = between(dense, *ends, partial(_finished, task))
     return _by_unit(task, limits, doubtful, y)
