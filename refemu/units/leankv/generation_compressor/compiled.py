@@ -50,7 +50,7 @@ def rule_of(device: GenerationCompressor) -> list[int]:
 @compiled_run(UNIT)
 def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Run all heads."""
-    columns, counts = _decided(device, inputs)
+    columns, counts = _decided(device, inputs, True)
     for output, column in zip(outputs, columns, strict=True):
         output[...] = column.reshape(output.shape)
     return counts
@@ -68,17 +68,18 @@ class Decisions(NamedTuple):
 
 def decide(device: GenerationCompressor, arrays: Arrays) -> Decisions:
     """`run` without checks on arrays from `device.admitted`: the pages of a model need none."""
-    columns, ports = _decided(device, arrays)[0], device.ports.outputs
+    columns, ports = _decided(device, arrays, False)[0], device.ports.outputs
     pairs = zip(ports, columns, strict=False)  # registers follow
     return Decisions(*(column.astype(port.result_dtype).reshape(arrays[2].shape) for port, column in pairs))
 
 
-def _decided(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], list[int]]:
-    """Outputs and registers (heads, ...), and counters."""
+def _decided(device: GenerationCompressor, arrays: Arrays, shown: bool) -> tuple[list[np.ndarray], list[int]]:
+    """Outputs and registers (heads, ...), and counters. shown: whether the registers are complete."""
     score, position = (plain(array.reshape(-1, device.slots)) for array in arrays[:2])
     numbers = np.stack([array.reshape(-1) for array in arrays[2:7]]).astype(np.int64)
     limits = plain(arrays[7].reshape(-1, 2)).view(np.float32)
-    means, shares = np.zeros((2, *score.shape), np.float32)
+    shares = np.zeros(score.shape, np.float32) if shown else np.empty(score.shape, np.float32)
+    means = shares.copy() if shown else shares
     totals, columns = np.empty(len(score), np.float32), np.empty((7, len(score)), np.int64)
     operands = score.view(np.float32), position.astype(np.uint32, copy=False), numbers, limits
     with np.errstate(all="ignore"):
