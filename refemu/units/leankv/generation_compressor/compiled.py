@@ -148,9 +148,10 @@ def _means(score, position, n, prompt, rule, means):  # type: ignore[no-untyped-
 
 @callee
 def _accumulated(share, position, border):  # type: ignore[no-untyped-def]
-    """share <- running sums in the order of share and position, of tokens up to `border`; 0 for the others."""
-    order, count = np.empty(share.size, np.int64), 0
+    """share <- running sums in the order of share, position and slot, of tokens up to `border`; 0 for the others."""
+    order, keys, count = np.empty(share.size, np.int64), np.empty(share.size, np.int64), 0
     for i in range(share.size):
+        keys[i] = np.int64(np.float32(share[i]).view(np.uint32)) << 32 | np.int64(position[i])  # in the order of share
         if np.int64(position[i]) <= border:
             order[count], count = i, count + 1
         else:
@@ -158,7 +159,7 @@ def _accumulated(share, position, border):  # type: ignore[no-untyped-def]
     for gap in (701, 301, 132, 57, 23, 10, 4, 1):  # Shell's sort
         for k in range(gap, count):
             slot, place = order[k], k
-            while place >= gap and _before(share, position, slot, order[place - gap]):
+            while place >= gap and (keys[slot], slot) < (keys[order[place - gap]], order[place - gap]):
                 order[place] = order[place - gap]
                 place -= gap
             order[place] = slot
@@ -166,12 +167,6 @@ def _accumulated(share, position, border):  # type: ignore[no-untyped-def]
     for k in range(count):
         running = np.float32(running + share[order[k]])
         share[order[k]] = running
-
-
-@callee
-def _before(share, position, i, j):  # type: ignore[no-untyped-def]
-    """Whether slot i comes before slot j in the order of share, position and slot."""
-    return _precedes(share, position, i, j, 0, False) or (i < j and not _precedes(share, position, j, i, 0, False))
 
 
 @callee
