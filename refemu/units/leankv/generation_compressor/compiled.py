@@ -50,7 +50,7 @@ def rule_of(device: GenerationCompressor) -> list[int]:
 @compiled_run(UNIT)
 def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Run all heads."""
-    columns, counts = _decided(device, inputs)
+    columns, counts = _decided(device, inputs, True)
     for output, column in zip(outputs, columns, strict=True):
         output[...] = column.reshape(output.shape)
     return counts
@@ -68,17 +68,18 @@ class Decisions(NamedTuple):
 
 def decide(device: GenerationCompressor, arrays: Arrays) -> Decisions:
     """`run` without checks on arrays from `device.admitted`: the pages of a model need none."""
-    columns, ports = _decided(device, arrays)[0], device.ports.outputs
+    columns, ports = _decided(device, arrays, False)[0], device.ports.outputs
     pairs = zip(ports, columns, strict=False)  # registers follow
     return Decisions(*(column.astype(port.result_dtype).reshape(arrays[2].shape) for port, column in pairs))
 
 
-def _decided(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndarray], list[int]]:
-    """Outputs and registers (heads, ...), and counters."""
+def _decided(device: GenerationCompressor, arrays: Arrays, shown: bool) -> tuple[list[np.ndarray], list[int]]:
+    """Outputs and registers (heads, ...), and counters. shown: whether the registers are complete."""
     score, position = (plain(array.reshape(-1, device.slots)) for array in arrays[:2])
     numbers = np.stack([array.reshape(-1) for array in arrays[2:7]]).astype(np.int64)
     limits = plain(arrays[7].reshape(-1, 2)).view(np.float32)
-    means, shares = np.zeros((2, *score.shape), np.float32)
+    shares = np.zeros(score.shape, np.float32) if shown else np.empty(score.shape, np.float32)
+    means = shares.copy() if shown else shares
     totals, columns = np.empty(len(score), np.float32), np.empty((7, len(score)), np.int64)
     operands = score.view(np.float32), position.astype(np.uint32, copy=False), numbers, limits
     with np.errstate(all="ignore"):
@@ -147,9 +148,10 @@ def _means(score, position, n, prompt, rule, means):  # type: ignore[no-untyped-
 
 @callee
 def _accumulated(share, position, border):  # type: ignore[no-untyped-def]
-    """share <- running sums in the order of share and position, of tokens up to `border`; 0 for the others."""
-    order, count = np.empty(share.size, np.int64), 0
+    """share <- running sums in the order of share, position and slot, of tokens up to `border`; 0 for the others."""
+    order, keys, count = np.empty(share.size, np.int64), np.empty(share.size, np.int64), 0
     for i in range(share.size):
+        keys[i] = np.int64(np.float32(share[i]).view(np.uint32)) << 32 | np.int64(position[i])  # in the order of share
         if np.int64(position[i]) <= border:
             order[count], count = i, count + 1
         else:
@@ -157,7 +159,7 @@ def _accumulated(share, position, border):  # type: ignore[no-untyped-def]
     for gap in (701, 301, 132, 57, 23, 10, 4, 1):  # Shell's sort
         for k in range(gap, count):
             slot, place = order[k], k
-            while place >= gap and _before(share, position, slot, order[place - gap]):
+            while place >= gap and (keys[slot], slot) < (keys[order[place - gap]], order[place - gap]):
                 order[place] = order[place - gap]
                 place -= gap
             order[place] = slot
@@ -165,12 +167,6 @@ def _accumulated(share, position, border):  # type: ignore[no-untyped-def]
     for k in range(count):
         running = np.float32(running + share[order[k]])
         share[order[k]] = running
-
-
-@callee
-def _before(share, position, i, j):  # type: ignore[no-untyped-def]
-    """Whether slot i comes before slot j in the order of share, position and slot."""
-    return _precedes(share, position, i, j, 0, False) or (i < j and not _precedes(share, position, j, i, 0, False))
 
 
 @callee
