@@ -23,7 +23,7 @@ ALONE = (
     ("clustering-exact", "repeated centroids", [f"dead/in.codebook/{i}" for i in (1, 2, 3, 4, 5, 11, 12, 13, 14)]),
     ("clustering-paper", "repeated centroids", [f"dead/in.codebook/{i}" for i in (1, 2, 3, 4, 5, 11, 12, 13, 14)]),
     ("clustering-paper", "two distances", MIDWAY),
-    ("clustering-paper_3", "two distances", ["bytes/in.codebook", "fp16/half_down"]),
+    ("clustering-paper_3", "two distances", ["bytes/in.codebook", "fp16/half_down", "stuck_at_0/in.scale/0"]),
 )
 
 

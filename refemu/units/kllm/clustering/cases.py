@@ -80,10 +80,14 @@ def _split(size: int) -> Cases:
 
 def _midway(size: int) -> Cases:
     """A distance midway between two fp16 values, next to the other: rounded another way, it is larger or less."""
-    low, high = np.transpose([(0xB801, 0x3E04), (0xB807, 0x3E08), (0xB801, 0x3E04)])
+    low, high = np.transpose([(0xB801, 0x3E04), (0xB807, 0x3E08), (0xB801, 0x3E04), (0xB801, 0x3E04)])
     books = np.where(np.arange(size) < size // 2, low[:, None], high[:, None])
-    why = "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next to 0"
-    return Cases("edge", why, columns(x=[0x3804, 0x3805, 0x3E04], scale=ONE) | {"codebook": books}, "D-kllm-8")
+    inputs = columns(x=[0x3804, 0x3805, 0x3E04, 0x3805], scale=[ONE, ONE, ONE, ONE | 1])
+    why = (
+        "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next to "
+        "0; a scale whose last bit decides"
+    )
+    return Cases("edge", why, inputs | {"codebook": books}, "D-kllm-8")
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds, book: tuple[int, ...]) -> Iterator[Cases]:
