@@ -52,8 +52,9 @@ FOREIGN_BUGS = (
 )
 #: configurations of units without registers whose hand-written compiled form is proved
 WRITTEN = (
-    *("prefix_sum:paper", "prefix_sum:odd", "fp16_mac:paper", "olive_edp:int4_int4", "score_quantizer:fixed3"),
-    *("olive_requant:int4", "olive_requant:flint4", "olive_requant:int8"),
+    *("prefix_sum:paper", "prefix_sum:odd", "fp16_mac:paper", "olive_edp:int4_int4", "olive_edp:int4_flint4"),
+    *("olive_edp:flint4_int4", "olive_edp:flint4_flint4", "score_quantizer:fixed3", "olive_requant:int4"),
+    *("olive_requant:flint4", "olive_requant:int8"),
 )
 #: those with so few legal inputs that all are tried
 TRIED = ("functional:exp", "functional:sqrt", "functional:recip")
@@ -67,7 +68,7 @@ OPEN = {
     "streaming_significance",
     "a function of NumPy": "functional:softmax functional:softmax32 index_norm kv_quantizer significance",
     "a kernel without terms": "olive_systolic orizuru weighted_sum",
-    "solver: `overflow`": "olive_edp:int4_flint4 olive_edp:flint4_int4 olive_edp:flint4_flint4 olive_edp:int8_int8",
+    "solver: `overflow`": "olive_edp:int8_int8",
     "solver: `d`, `overflow`": "olive_edp:int8_int8_saturate",
     "solver: `pair`, `grid`": "olive_requant:int8_repo",
     "solver: `q`, `scale`": "score_quantizer:fold4 score_quantizer:fold4_exact score_quantizer:max8",

@@ -13,7 +13,7 @@ from refemu.prove.lift import Lift
 from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
 
-SECONDS = 20.0  #: of the solver, for a question about zeros
+SECONDS = 60.0  #: of the solver, for a question about zeros
 
 
 class Alike:

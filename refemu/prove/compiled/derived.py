@@ -18,7 +18,8 @@ from refemu.arith import integers
 from refemu.arith.kernels import scalars
 from refemu.prove import terms
 from refemu.prove.arrays import FP16, Array, as_array, kind_of
-from refemu.prove.equivalence import Part, Proof, together
+from refemu.prove.equivalence import Part, Proof, ask, together
+from refemu.prove.floats import ranges
 from refemu.prove.inner import sums
 from refemu.prove.inner.shared import Shared
 from refemu.prove.interpreter import Interpreter
@@ -211,10 +212,18 @@ def compared(
     shared, equal, by_name = Shared(assumed), dict[int, Term](), {port.name: port for port in ports}
     parts: dict[str, Part] = {}
     left = [what for what, each in wrong.items() if terms.any_of(each) is not terms.FALSE]
+    for name in pairs.keys() - set(left):
+        equal |= _words(by_name[name], pairs[name])
     left = sorted(left, key=lambda what: -len(pairs.get(what, ())))  # registers first, from which outputs follow
     for patience, in_order in ((4, False), (2, True), (1, False), (1, True)):
         for at, what in enumerate(asked := list(left)):
             conditions = terms.substitute(wrong[what], equal)
+            known = [term for name in pairs if name not in left for _, term in pairs[name]]
+            share = (end - time.monotonic()) / (len(asked) - at) / patience
+            if in_order and (part := _over_any(shared, what, conditions, known, share / 4)).outcome == "proved":
+                left.remove(what)
+                parts[what] = part
+                continue
             conditions = sums.ordered(conditions) if in_order else conditions
             rounded = [each for each in terms.order(conditions) if each.op.startswith("pattern")]
             shared.points |= {each.number: each for each in (*rounded, *(sums.long(conditions) if in_order else ()))}
@@ -227,6 +236,23 @@ def compared(
         if not left or time.monotonic() > end or any(part.outcome == "refuted" for part in parts.values()):
             break
     return Proof(together(list(parts.values())), list(parts.values()), "miter")
+
+
+def _over_any(shared: Shared, what: str, conditions: Sequence[Term], known: Sequence[Term], seconds: float) -> Part:
+    """Whether none of some conditions ever holds, for any values of known words in their ranges."""
+    words = {each.number: each for each in map(_unextended, known) if each.args}
+    free = {number: terms.variable(f"any{number}", each.width) for number, each in words.items()}
+    limits = {free[number].number: ranges.signed(each) for number, each in words.items()}
+    part = Part(what, "proved", 0.0, "")
+    for root in sums.ordered(terms.substitute(conditions, free), limits):
+        part = ask(what, [*shared.bounds(root, words, free), root], max(seconds / len(conditions), 0.1))
+        if part.outcome != "proved":
+            break
+    return part
+
+
+def _unextended(term: Term) -> Term:
+    return _unextended(term.args[0]) if term.op in ("sext", "zext") else term
 
 
 def _asked(shared: Shared, what: str, wrong: list[Term], conditions: Sequence[Term], seconds: float) -> Part:

@@ -27,8 +27,13 @@ def _range(term: Term, known: Known, depth: int) -> tuple[int, int]:
     masks = [each.name for each in term.args if term.op == "and" and each.op == "const" and each.name < half]
     if masks:
         return 0, min(masks)
-    if term.op == "extract" and not term.name:
-        return signed(term.args[0], known, depth - 1)
+    if term.op == "extract":
+        low, high = signed(term.args[0], known, depth - 1)
+        return low >> term.name, high >> term.name
+    if term.op == "shl":
+        (low, high), (least, most) = signed(term.args[0], known, depth - 1), unsigned(term.args[1], known, depth - 1)
+        places = least, min(most, term.width)
+        return min(low << each for each in places), max(high << each for each in places)
     if term.op == "concat":
         (low, high), shift = signed(term.args[0], known, depth - 1), term.args[1].width
         least, most = unsigned(term.args[1], known, depth - 1)

@@ -76,7 +76,7 @@ class Shared:
             (root,) = substitute([condition], free)
             near = self._near(root)
             if points or near != self.conditions:
-                yield [*near, *self._bounds(root, points, free), root]
+                yield [*near, *self.bounds(root, points, free), root]
         yield [*self.conditions, condition]
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class Shared:
             return term
         return terms.extract(whole, 0, term.width) if term.width <= whole.width else terms.rebuilt(term, [whole])
 
-    def _bounds(self, root: Term, points: Mapping[int, Term], free: Mapping[int, Term]) -> list[Term]:
+    def bounds(self, root: Term, points: Mapping[int, Term], free: Mapping[int, Term]) -> list[Term]:
         """Ranges of the free words of a condition, as the words show them."""
         inputs = {each.number for each in terms.order([root]) if each.op == "var"}
         answer = []

@@ -17,15 +17,18 @@ MOST = 400  #: words of a sum
 Addends = dict[int, tuple[Term, int]]  #: words in two's complement and their factors
 
 
-def ordered(roots: Sequence[Term]) -> list[Term]:
-    """Terms whose sums of several words have one order, and no wider words than they show."""
+def ordered(roots: Sequence[Term], limits: ranges.Known | None = None) -> list[Term]:
+    """Terms whose sums of several words have one order, and no wider words than they show.
+
+    limits: ranges of variables, by their numbers.
+    """
     known: dict[int, Term] = {}
     for term in terms.order(roots):
         args = [known[each.number] for each in term.args]
         same = all(new is old for new, old in zip(args, term.args, strict=True))
         new = term if same or term.width < 0 else terms.rebuilt(term, args)
         summed = new.op in ("add", "sub") or (new.op == "extract" and not new.name and new.args[0].op in SUMS)
-        known[term.number] = _sum(new) if summed else _chosen(new)
+        known[term.number] = _sum(new, limits) if summed else _chosen(new, limits)
     return [known[each.number] for each in roots]
 
 
@@ -56,18 +59,18 @@ def _below(term: Term) -> Iterator[Term]:
         yield from term.args[1:]
 
 
-def _chosen(term: Term) -> Term:
+def _chosen(term: Term, limits: ranges.Known | None) -> Term:
     """The low bits of one of two words, which may be the same sum."""
     if term.op != "extract" or term.name or term.args[0].op != "ite":
         return term
     _, *ways = term.args[0].args
-    first, second = (_sum(_chosen(terms.extract(each, 0, term.width))) for each in ways)
+    first, second = (_sum(_chosen(terms.extract(each, 0, term.width), limits), limits) for each in ways)
     return first if first is second else term
 
 
-def _sum(term: Term) -> Term:
+def _sum(term: Term, limits: ranges.Known | None) -> Term:
     """The sum of the same addends in the order of their numbers, those of each factor on their own."""
-    sums = Sums(term.width, choices=False)
+    sums = Sums(term.width, choices=False, limits=limits)
     addends, constant = sums.of(term)
     if len(addends) < LEAST:
         return term
@@ -101,10 +104,10 @@ def _group(words: Sequence[tuple[Term, bool]], constant: int, width: int, sums: 
 class Sums:
     """Addends of words modulo 2**width. choices: whether a choice of sums is a sum of choices."""
 
-    def __init__(self, width: int, choices: bool = True) -> None:
+    def __init__(self, width: int, choices: bool = True, limits: ranges.Known | None = None) -> None:
         self.width, self.choices = width, choices
         self.known: dict[int, tuple[Addends, int]] = {}
-        self.ranges: ranges.Known = {}
+        self.ranges: ranges.Known = dict(limits or {})
 
     def of(self, root: Term) -> tuple[Addends, int]:
         """Words with factors that are not 0, and a constant."""

@@ -28,7 +28,7 @@ ALONE = (
     ("clustering-exact", "repeated centroids", [f"dead/in.codebook/{i}" for i in (1, 2, 3, 4, 5, 11, 12, 13, 14)]),
     ("clustering-paper", "repeated centroids", [f"dead/in.codebook/{i}" for i in (1, 2, 3, 4, 5, 11, 12, 13, 14)]),
     ("clustering-paper", "two distances", MIDWAY),
-    ("clustering-paper_3", "two distances", ["bytes/in.codebook", "fp16/half_down"]),
+    ("clustering-paper_3", "two distances", ["bytes/in.codebook", "fp16/half_down", "stuck_at_0/in.scale/0"]),
     *(
         (f"olive_systolic-{name}", "outliers of six", CROSSED)
         for name in ("int4", "flint4", "int4_flint4", "flint4_int4")

@@ -40,7 +40,7 @@ def test_wrong_running_sum_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.long
 def test_sum_in_two_words_is_proved_and_a_lost_carry_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    lifted = _lift("olive_edp:int4_int4")
+    lifted = _lift("olive_edp:flint4_flint4")
     assert written.written_equals(lifted, 120).outcome == "proved"
     monkeypatch.setattr(importlib.import_module("refemu.units.olive.kernels.pairs"), "WORD", 0x7FFFFFFF)
     assert written.written_equals(lifted, 60).outcome == "refuted"

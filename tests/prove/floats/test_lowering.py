@@ -163,3 +163,5 @@ def test_values_are_within_their_ranges() -> None:
                 assert low <= value - ((value & half) << 1) <= high and least <= value <= most
     short = terms.mul(terms.zext(terms.variable("x", 4), 20), terms.sext(terms.variable("y", 5), 20))
     assert ranges.signed(short) == (-240, 225)
+    assert ranges.signed(terms.extract(short, 4, 6)) == (-15, 14)
+    assert ranges.signed(terms.shl(short, terms.zext(terms.variable("z", 2), 20))) == (-1920, 1800)

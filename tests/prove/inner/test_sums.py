@@ -124,3 +124,14 @@ def test_words_that_are_called_equal_have_equal_values() -> None:
                     found += 1
                     assert (values[at] == other).all()
     assert found
+
+
+def test_ranges_of_variables_order_short_sums() -> None:
+    """Three words of 4 bits fit 5 bits if each is from -4 to 4: then the sums are one, else they may wrap."""
+    x, y, z = (terms.variable(f"v{at}", 4) for at in range(3))
+    short = terms.add(terms.add(terms.sext(x, 5), terms.sext(y, 5)), terms.sext(z, 5))
+    long = terms.add(terms.add(terms.sext(z, 8), terms.sext(x, 8)), terms.sext(y, 8))
+    differ = terms.not_(terms.eq(terms.sext(short, 8), long))
+
+    assert ordered([differ], {each.number: (-4, 4) for each in (x, y, z)}) == [terms.FALSE]
+    assert ordered([differ]) != [terms.FALSE]

@@ -59,13 +59,14 @@ def edge(config: Config) -> Blocks:
     yield why, {**columns(x=[0xB400] * (size - 1), scale=ONE), "codebook": split}, "D-kllm-7"
     if KllmArith.preset(config["preset"]).distance == "fp16":
         # rounded another way, such a distance is larger or less than the other one
-        low, high = np.transpose([(0xB801, 0x3E04), (0xB807, 0x3E08), (0xB801, 0x3E04)])
+        low, high = np.transpose([(0xB801, 0x3E04), (0xB807, 0x3E08), (0xB801, 0x3E04), (0xB801, 0x3E04)])
         books = np.where(np.arange(size) < size // 2, low[:, None], high[:, None])
         why = (
-            "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next"
-            " to 0"
+            "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next to "
+            "0; a scale whose last bit decides"
         )
-        yield why, {**columns(x=[0x3804, 0x3805, 0x3E04], scale=ONE), "codebook": books}, "D-kllm-8"
+        inputs = columns(x=[0x3804, 0x3805, 0x3E04, 0x3805], scale=[ONE, ONE, ONE, ONE | 1])
+        yield why, {**inputs, "codebook": books}, "D-kllm-8"
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
