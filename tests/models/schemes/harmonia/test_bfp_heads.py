@@ -1,7 +1,7 @@
 """The kernel that reads packed rows, interpreted and compiled, against NumPy."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refemu.formats.harmonia.bfp_fields import fields_of, pack_rows
@@ -20,6 +20,8 @@ def drawn(shape: tuple[int, ...], bits: int, seed: int) -> np.ndarray:
     fallen=st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted),
     compiled=st.booleans(),
 )
+@example(depth=64, low=4, more=4, fallen=[3, 6], compiled=True)
+@example(depth=7, low=4, more=4, fallen=[3, 6], compiled=False)
 def test_the_kernel_reads_signed_integers(depth: int, low: int, more: int, fallen: list[int], compiled: bool) -> None:
     """Upper and lower bits, tokens without lower ones in between, one head of two, a part of the tokens."""
     start, stop = fallen
