@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
+from refemu.arith.fp16_compiled import plain
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.compiled.kmeans import dequantized
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
@@ -55,22 +56,14 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
     totals, y = np.zeros(TOTALS, np.int64), np.zeros((len(words.a), len(words.b)), np.uint16)
     dimensions = np.array([sizes.lanes, sizes.counters, sizes.macs, lane.entries, sizes.concat], np.int64)
     flags = np.array([words.shifts, words.biases, words.integer], np.int64)
+    taken = [words.a, words.b, words.a_mask, words.b_mask, words.a_words, words.a_coded, words.b_words]
+    taken += [words.centroids, words.table, words.rows, words.columns]
     edges, largest = product(
         options(lane),
         dimensions,
         plan,
         flags,
-        words.a,
-        words.b,
-        words.a_mask,
-        words.b_mask,
-        words.a_words,
-        words.a_coded,
-        words.b_words,
-        words.centroids,
-        words.table,
-        words.rows,
-        words.columns,
+        *map(plain, taken),
         y,
         totals,
     )
