@@ -404,7 +404,7 @@ def attend(
 ) -> np.ndarray:
     """`attention` of fp16 values in float32 that are not checked: a decoder's cache was, token by token."""
     form = functools.partial(readable.attention, q, k, v, scale=np.float32(scale), start=start, rule=rule)
-    if (attended := early(kernels.attention_heads, 5 * q.size * k.shape[0], form, 0.8)) is not None:
+    if (attended := early(kernels.attention_heads, q.size * k.shape[0], form, 0.8)) is not None:
         return attended
     query, key, value = plain(q), plain(k), plain(v)
     ready()

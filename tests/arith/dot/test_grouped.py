@@ -109,6 +109,18 @@ def test_attention_in_blocks_has_no_seams(start):
         assert same(want, dot_compiled.attention(q, k, v, scale=np.float32(0.25), start=start, threads=threads))
 
 
+@pytest.mark.parametrize("last", [1, np.inf])
+def test_readable_attention_in_blocks_is_that_of_single_queries(last, monkeypatch):
+    q = fp16_values((7, 4, 8), 29)
+    k, v = (fp16_values((9, 2, 8), seed, 3) for seed in (30, 31))
+    v[6] = last
+    monkeypatch.setattr(dot, "BLOCK", 1)
+    want = dot.attention(q, k, v, scale=np.float32(0.25), start=2)
+    monkeypatch.setattr(dot, "BLOCK", 3)
+
+    assert same(want, dot.attention(q, k, v, scale=np.float32(0.25), start=2))
+
+
 def test_attention_by_hand():
     """Equal keys share alike; the second query sees two values."""
     one = np.ones((2, 1, 2), np.float32)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
+from refemu.arith.fp16_compiled import plain
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.compiled.kmeans import dequantized
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
@@ -56,8 +57,8 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
     dimensions = np.array([sizes.lanes, sizes.counters, sizes.macs, lane.entries, sizes.concat], np.int64)
     flags = np.array([words.shifts, words.biases, words.integer], np.int64)
     sides = words.a, words.b, words.a_mask, words.b_mask, words.a_words, words.a_coded, words.b_words, words.centroids
-    operands = options(lane), dimensions, plan, flags, sides, words.table, words.rows, words.columns
-    edges, largest = product(*operands, y, totals)
+    tables = map(plain, (words.table, words.rows, words.columns))
+    edges, largest = product(options(lane), dimensions, plan, flags, tuple(map(plain, sides)), *tables, y, totals)
     assert largest >> bits == 0
     counts = dict(zip(LANE.counters, totals.tolist(), strict=True))
     return result(y, shape, {**counts, "cycles": int(edges)}, batches)
