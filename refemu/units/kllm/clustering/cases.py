@@ -62,8 +62,8 @@ def edge(config: Config) -> Blocks:
         low, high = np.transpose([(0xB801, 0x3E04), (0xB807, 0x3E08), (0xB801, 0x3E04), (0xB801, 0x3E04)])
         books = np.where(np.arange(size) < size // 2, low[:, None], high[:, None])
         why = (
-            "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next to "
-            "0; a scale whose last bit decides"
+            "two distances, one of them midway between two fp16 values; a centroid that its bytes exchanged put next"
+            " to 0; a scale whose last bit decides"
         )
         inputs = columns(x=[0x3804, 0x3805, 0x3E04, 0x3805], scale=[ONE, ONE, ONE, ONE | 1])
         yield why, {**inputs, "codebook": books}, "D-kllm-8"
