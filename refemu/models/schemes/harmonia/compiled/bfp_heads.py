@@ -25,7 +25,8 @@ def packed_rows(first, last, shared, packed, fields, out):
     words = np.empty((out.shape[1] + 7) // 8, np.uint64)
     row, signs = np.empty(8 * words.size, np.int32), words.view(np.uint8)
     if fields[0].shape[0] == 1 and fields[1].shape[0] == 1 and fields[0][0, 0] == 4 and fields[1][0, 0] == 4:
-        _nibble_rows(first, last, shared, packed, fields[0][0], words, out)
+        row[:] = 0
+        _nibble_rows(first, last, shared, packed, fields[0][0], words, row.view(np.uint8), out)
         return
     for token in range(first, last):
         for c in range(words.size):
@@ -42,10 +43,10 @@ def packed_rows(first, last, shared, packed, fields, out):
 
 
 @callee
-def _nibble_rows(first, last, shared, packed, field, words, out):
+def _nibble_rows(first, last, shared, packed, field, words, zeros, out):
     """`packed_rows` where upper and lower bits are four each: a loop over the bytes for either half of the codes."""
     every, rest, fallen = packed
-    start, count, signs, zeros = field[1], field[2], words.view(np.uint8), np.zeros(field[2], np.uint8)
+    start, count, signs = field[1], field[2], words.view(np.uint8)
     for token in range(first, last):
         for c in range(words.size):
             words[c] = SPREAD[every[token, shared, c]]
