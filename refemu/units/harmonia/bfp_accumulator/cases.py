@@ -23,15 +23,13 @@ def paper(config: Config) -> Blocks:
 def edge(config: Config) -> Blocks:
     w_top = [(W4, 1, sign * p, 0, 30, 0, ONE) for p in (255, 256, 65_280) for sign in (1, -1)]
     b_top = [(M4, 1, MOST, 0, 30, 30, 0), (M8, 1, MOST, MOST, 30, 30, 0), (M4, 1, -MOST, 0, 31, 31, 0)]
-    why = "partial sums at and over the end of FP16, in every mode"
-    yield why, _single(w_top + b_top), "D-harmonia-7"
+    yield "partial sums at and over the end of FP16, in every mode", _single(w_top + b_top), "D-harmonia-7"
     low = [(mode, 1, sign, 0, a, b, 0) for mode in (M4, M8) for sign in (1, -1) for a, b in ((0, 0), (1, 8), (15, 1))]
     yield "partial sums that become subnormal or 0 in FP16", _single(low), "D-harmonia-7"
     ties = [(M4, 1, p, 0, 20, 20, 0) for p in (2049, 2051, 4098, -4102)]
     yield "halfway between two FP16 values: to even", _single(ties), "D-harmonia-7"
     factors = [(W4, 1, p, 0, 15, 0, w) for p in (1825, -7) for w in (0, LEAST, 0x03FF, TOP, 0xBC00)]
-    why = "weight factors 0, subnormal, largest, negative"
-    yield why, _single(factors), "D-harmonia-8"
+    yield "weight factors 0, subnormal, largest, negative", _single(factors), "D-harmonia-8"
     top = [(W4, 0, 65_280, 0, 30, 0, ONE), (W4, 0, -65_280, 0, 30, 0, ONE), (W4, 0, 1, 0, 20, 0, ONE)]
     why = "infinity minus infinity is NaN and stays until the next output"
     yield why, _cases([*top, (W4, 1, 1, 0, 20, 0, ONE)], [(W4, 0, 65_280, 0, 30, 0, 0), *top]), "D-harmonia-10"

@@ -84,8 +84,7 @@ def edge(config: Config) -> Blocks:
     tie = [Group(M4, (255, 1), (8, 9), 20, 20), Group(M8, (255, 6), (8, 2), 22, 22)]
     yield "sums halfway between two FP16 values", _single(tie), "D-harmonia-7"
     exact = [Group(W4, (1,), (1,), 0, w_scale=ONE), Group(M4, (1,), (1,), 8, 8), Group(M8, (1,), (1,), 10, 10)]
-    why = "sums that are subnormal in FP16 and exact: no flag"
-    yield why, _single(exact), "D-harmonia-7"
+    yield "sums that are subnormal in FP16 and exact: no flag", _single(exact), "D-harmonia-7"
     least = [
         Group(W4, A, (7, -8, 3), 0, w_scale=0x224C),
         *[Group(mode, A, b, *e) for mode, b in ((M4, (-14, 9, 3)), (M8, B)) for e in ((0, 30), (30, 0))],

@@ -41,8 +41,7 @@ def edge(config: Config) -> Blocks:
     why = "sizes whose bits alternate, up to the largest: what is fetched, and the first addresses"
     yield why, _inputs([(*each, flow, 0) for each in ends for flow in (1, 2)], 12)
     starts = [(1, *ALTERNATE[event % 2], ROW_MAJOR - event % 2, event % 2) for event in range(4)]
-    why = "products that start one after the other, with sizes whose bits alternate"
-    yield why, sequences(NAMES, [starts])
+    yield "products that start one after the other, with sizes whose bits alternate", sequences(NAMES, [starts])
     why = "a reduction of 40 groups: addresses of later passes skip as many"
     yield why, _inputs([(40, 1280, 48, 1, 0), (40, 1280, 48, 2, 1)], 240)
     high = [(0x1C000, 1, 0xF000, 0, 0), (0xF000, 1, 0x1C000, 0, 0)]

@@ -93,7 +93,7 @@ def random(config: Config, seed: Seeds) -> Blocks:
     near = {"x": (word & 0x83FF) | (8 + (word >> 10) % 8) << 10, "b_scale": 0x3000 + (drawn["b_scale"] & 0xFFF)}
     for name in ("a_codebook", "b_codebook"):
         near[name] = (drawn[name] & 0x83FF) | (9 + (drawn[name] >> 10) % 6) << 10
-    yield ("values and centroids between 2^-7 and 1, products of them", _multiplied(legal(config, drawn | near)))
+    yield "values and centroids between 2^-7 and 1, products of them", _multiplied(legal(config, drawn | near))
     few = {name: array[::3] for name, array in drawn.items()}
     yield "any words", legal(config, few)
 

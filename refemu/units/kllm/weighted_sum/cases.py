@@ -15,8 +15,7 @@ CENTROIDS = [0xBC00, 0xB400, 0x3400, 0x3C00]
 def paper(config: Config) -> Blocks:
     why = "[kllm §III-B1, Fig. 3a] counts 1 0 1 2 1 2 1 0 of eight products: -1.5625"
     yield why, _inputs(config, [[1, 0, 1, 2, 1, 2, 1, 0]], [PRODUCTS])
-    why = "[kllm §III-B2, Fig. 3b] counts 0 3 3 6 of four centroids: 6"
-    yield why, _inputs(config, [[0, 3, 3, 6]], [CENTROIDS])
+    yield "[kllm §III-B2, Fig. 3b] counts 0 3 3 6 of four centroids: 6", _inputs(config, [[0, 3, 3, 6]], [CENTROIDS])
 
 
 def edge(config: Config) -> Blocks:

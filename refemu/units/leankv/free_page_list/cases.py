@@ -39,8 +39,7 @@ def paper(config: Config) -> Blocks:
     pages = config["pages"]
     share, owner = pages // 4, Owner(pages)
     history = [owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]
-    why = "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back"
-    yield why, _inputs(pages, [history])
+    yield "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back", _inputs(pages, [history])
 
 
 def edge(config: Config) -> Blocks:

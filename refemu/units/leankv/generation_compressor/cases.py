@@ -35,11 +35,9 @@ def edge(config: Config) -> Blocks:
     equal: list[Head] = [([8] * 5, [8] * 2, (3, 16)), ([8] * 6, [], (8, 8)), ([0] * 5, [], (0, 0))]
     equal += [([0] * 5, [0] * 3, (3, 16)), *(([24, x, 8, x, x, 24 - x], [8], (3, 16)) for x in (4, 1))]
     equal += [([24, 0, 8, 0, 0, 23], [8], (3, 16))]
-    why = "equal scores: the lowest position, or the lowest bit-reversed lane"
-    yield why, _heads(config, equal), "D-leankv-28"
+    yield "equal scores: the lowest position, or the lowest bit-reversed lane", _heads(config, equal), "D-leankv-28"
     empty: list[Head] = [(high, [], (3, 16)) for high in ([], [8], [8, 8], [24, 1, 1, 4])]
-    why = "nothing stored, less than the window, exactly the window; no low token"
-    yield why, _heads(config, empty)
+    yield "nothing stored, less than the window, exactly the window; no low token", _heads(config, empty)
     lows = ([9] * (slots - 6), [9] * (slots - 7) + [1])
     packed: list[Head] = [([first, 24, 8, 8, 4, 4], low, (3, 16)) for first, low in zip((1, 8), lows, strict=True)]
     yield "the low section fills all slots; its last token is the least", _heads(config, packed)

@@ -45,8 +45,7 @@ def edge(config: Config) -> Blocks:
         why = "the new token in the slot of a dropped one moves next; the others stay"
         yield why, _inputs(config, full + moves), "D-leankv-31"
     yield from _steps(config, high, low)
-    why = "a move at every event: all codes of a low record"
-    yield why, _moves(config, max(high - 1, 1), low), "D-leankv-30"
+    yield "a move at every event: all codes of a low record", _moves(config, max(high - 1, 1), low), "D-leankv-30"
     events = [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)]
     inputs = _inputs(config, events, constant=True)
     yield "constant vectors: scales of 0 in both precisions", inputs, "D-leankv-6"

@@ -82,8 +82,7 @@ def _nearly_empty(config: Config) -> Blocks:
         yield why, _rows(config, [(*counts, 30)], 1.0, partial(_crowd, end, (1024.0,)), BELOW_TWO)
     why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16"
     yield why, _rows(config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, _ends), "D-arith-2"
-    why = "values of subnormal size"
-    yield why, _rows(config, [(1, 0, 21), (2, 1, 22), (3, 2, 23)], 1.0, _tiny), "D-arith-2"
+    yield "values of subnormal size", _rows(config, [(1, 0, 21), (2, 1, 22), (3, 2, 23)], 1.0, _tiny), "D-arith-2"
 
 
 def _few(config: Config) -> Blocks:

@@ -47,16 +47,15 @@ def edge(config: Config) -> Blocks:
     top, bottom = (0x8040, 0x80C0) if wide else (0x87, 0x8F)
     signs = [(left, right) for left in (top, bottom) for right in (top, bottom)]
     rows = np.array(signs)[:, :, None].repeat(lanes, axis=2)
-    yield ("the largest outliers in every pair, of either sign", operation(rows[:, 0], rows[:, 1], *biases, 7))
+    yield "the largest outliers in every pair, of either sign", operation(rows[:, 0], rows[:, 1], *biases, 7)
     why = "exact sums at and next to a power of two above 32 bits, all missed by an adder tree that is a bit short"
     yield why, _powers(lanes, wide), "D-olive-34"
     illegal = (0x80, 0x8000, 0x8080) if wide else (0x8, 0x80, 0x88)
     why = "an illegal pair contributes 0 and is flagged"
     yield why, _single(lanes, biases, *((pair, plus, 3) for pair in illegal)), "D-olive-18"
     tops = np.full((3, lanes), top)
-    yield ("biases at the end of their range", operation(tops, tops, [15, 0, 15], [15, 15, 0], 1), "D-olive-20")
-    why = "outliers in the first or second values of all pairs, by others, at several biases"
-    yield why, sided(lanes, wide)
+    yield "biases at the end of their range", operation(tops, tops, [15, 0, 15], [15, 15, 0], 1), "D-olive-20"
+    yield "outliers in the first or second values of all pairs, by others, at several biases", sided(lanes, wide)
     if wide:
         why = "three products that cancel, of which the first alone exceeds a power of two, at each of these"
         yield why, _cancelled(lanes), "D-olive-34"

@@ -129,8 +129,7 @@ def edge(config: Config) -> Blocks:
     count = most - 1
     if several and not batch:
         low_last = _one_by_one(config, FULL, 40, Prompt(count, tuple(range(1, count)), (0,)), MOVE)
-        why = "full requests whose last token is low; heads move tokens to different low slots"
-        yield why, low_last, "D-leankv-34"
+        yield "full requests whose last token is low; heads move tokens to different low slots", low_last, "D-leankv-34"
     if not several:
         why = "prompts that fill all pages with high tokens: scores and probabilities of the last slots"
         yield why, _one_by_one(config, MANY, 16, Prompt(count, tuple(range(count)))), "D-leankv-34"
