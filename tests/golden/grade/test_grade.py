@@ -15,6 +15,12 @@ CROSSED = [f"crossed/out.d/{i}/{i + 1}" for i in range(21, 29)]
 BIAS = [f"{id}/in.bias_b/3" for id in ("narrowed", "stuck_at_0")]
 BOOK = ["stuck_at_0/in.a_codebook/0", "stuck_at_1/in.a_codebook/15"]
 SCORE = ["stuck_at_1/in.score/0", "inverted/in.score/0", "stuck_at_0/in.window/0"]
+WIDE = [
+    *(f"crossed/out.low_slot/{i}" for i in ("4/5", "5/6", "6/7")),
+    *(f"columns_{count}/in.position" for count in (18, 36, 72)),
+    "nibbles/in.n_low",
+    "stuck_at_1/in.n_low/0",
+]
 WIDTH = ["stuck_at_1/in.m/2", "inverted/in.m/2", "stuck_at_1/in.m/3"]
 WRAPS = ["D-olive-11/the exponent of an outlier beyond the largest wraps"]
 #: set -> start of the reason of a case, ids of faults that no other row of the set detects
@@ -34,6 +40,7 @@ ALONE = {
     "mmaovp-i8_i8": ("outliers of six", ["stuck_at_0/in.bias_b/1"]),
     "mmaovp-i8_i8_saturate": ("outliers of six", ["stuck_at_0/in.bias_b/0", "stuck_at_0/in.bias_b/1"]),
     "score_quantizer-fixed3": ("scores nearest", ["stuck_at_1/in.p/0"]),
+    "score_quantizer-max8": ("an integer 1", ["flush/out.scale", "flush_positive/out.scale"]),
     "orizuru-n16_total_order": ("-0 remains", ["zero/out.root_max"]),
     "orizuru_passes-n18_drained": ("-0 remains", ["zero/out.root_max"]),
     "kllm_chip-sums": ("an output that", ["zero_sign/out.y", "nibbles/in.a_codebook", "stuck_at_0/in.a_codebook/0"]),
@@ -54,6 +61,8 @@ ALONE = {
         "another mean is",
         ["crossed/out.low_slot/4/5", "crossed/out.low_slot/5/6", "nibbles/in.n_low", "stuck_at_0/in.window/0"],
     ),
+    "generation_compressor-wide": ("another mean is", WIDE),
+    "generation_compressor-wide_cumulative": ("another mean is", WIDE),
     "bfp_converter-exact": (
         "two columns of",
         [*(f"crossed/out.out_valid/{i}" for i in ("3/4", "5/6", "5/7", "6/7")), *WIDTH],

@@ -104,27 +104,28 @@ def _edge(config: Config) -> Iterator[Cases]:
         yield _rounded(config)
     if config["slots"] > LANES:
         yield _lanes(config)
-    if count <= LANES or config["policy"] == "diffkv":
-        yield _misread(config)
+    yield _misread(config)
 
 
 def _misread(config: Config) -> Cases:
     """Tokens without position 0; the last row has a window of 3, in which the least mean does not count."""
-    few, last = config["slots"] - 1, 1 + 2.0**-23
+    slots, last = config["slots"], 1 + 1 / (1 << 23)
     heads: list[Head] = [
-        ([8] * few + [24], [], (0, 8)),
-        ([8] * few + [24], [], (0, 8)),
-        ([16] * (few - 7) + [8 * last, 16, 16, 16, 8, 16, 16, 16], [], (0, 8)),
-        ([8] * few + [1], [], (0, 16)),
+        ([8] * (slots - 1) + [24], [], (0, 8)),
+        ([8] * (slots - 1) + [24], [], (0, 8)),
+        ([16] * (slots - 8) + [8 * last, 16, 16, 16, 8, 16, 16, 16], [], (0, 8)),
+        ([8] * (slots - 1) + [1], [], (0, 16)),
     ]
-    if config["policy"] == "diffkv":
-        heads = [([8, 24, 24, 24, 4], [9] * 32, (0, 64))]
-    block = _case(
-        config, "edge", "another mean is least if a position reads as 0, or the window or a score is one off", heads
-    )
-    inputs = {name: array + (name in ("position", "n")) for name, array in block.inputs.items()}
+    if slots > LANES:
+        high, limits = [8, 24, 24, 24, 4], (0, 64 if config["policy"] == "diffkv" else 2)
+        heads = [(high, [9] * 64, limits), ([8] * (slots - 1) + [64], [], limits), (high, [9] * 32, limits)]
+    why = "another mean is least if a position reads as 0, or the window or a score is one off"
+    block = _case(config, "edge", why, heads)
+    inputs = {name: np.array(array) for name, array in block.inputs.items()}
+    inputs["position"] += np.arange(slots) < (inputs["n_high"] + inputs["n_low"])[:, None]
+    inputs["n"] += 1
     for name in ("score", "position"):
-        inputs[name][1:2] = inputs[name][1:2, ::-1]
+        inputs[name][1:2] = np.roll(inputs[name][1:2], 1, axis=1)
     inputs["window"][-1] += 1
     return replace(block, inputs=inputs)
 
