@@ -13,6 +13,7 @@ from tests.golden.grade import plain
 PRODUCT = [f"{id}/out.outlier" for id in ("zero", "nan", "nan_sign", "nan_full", "nan_infinity", "nan_zero")]
 CROSSED = [f"crossed/out.d/{i}/{i + 1}" for i in range(21, 29)]
 BIAS = [f"{id}/in.bias_b/3" for id in ("narrowed", "stuck_at_0")]
+LAST = ["stuck_at_0/in.a_scale/0", "stuck_at_0/in.products/0"]
 BOOK = ["stuck_at_0/in.a_codebook/0", "stuck_at_1/in.a_codebook/15"]
 SCORE = ["stuck_at_1/in.score/0", "inverted/in.score/0", "stuck_at_0/in.window/0"]
 WIDE = [
@@ -47,6 +48,12 @@ ALONE = {
     "kllm_chip-column": ("an output that", ["zero_sign/out.y", *BOOK]),
     "kllm_chip-counter": ("an output that", ["zero_sign/out.y", *BOOK]),
     "kllm_chip-softmax": ("an output that", BOOK),
+    "index_matmul-long": (
+        "one product, or one",
+        [*(f"{id}/in.a_codebook/0" for id in ("stuck_at_0", "stuck_at_1", "inverted")), *LAST],
+    ),
+    "pe_lane-integer": ("the last bit", ["stuck_at_0/in.shift/0", "reversed/in.w_coded"]),
+    "pe_lane-column": ("the last bit", ["stuck_at_0/in.shift/0"]),
     "page_manager-paper": ("a prompt of one", ["stuck_at_0/in.prompts/0"]),
     "page_manager-diffkv": ("a prompt of one", ["stuck_at_0/in.prompts/0"]),
     "free_page_list-small": ("page 0 stays", ["dead/in.ids/1", "dead/in.ids/3", "stuck_at_0/in.ids/0"]),

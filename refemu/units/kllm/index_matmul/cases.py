@@ -47,6 +47,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         if "a_mask" in {port.name for port in ports}:
             why = "every position an outlier of A, weights that are inexact in fp16"
             yield Cases(kind, why, _dequantized(config, ports), "D-kllm-32")
+        if config["k"] > LONG and {"a_mask", "b_mask"} <= {port.name for port in ports}:
+            yield Cases(kind, "one product, or one outlier of B, of even words and of odd ones", _odd(config, ports))
     if kind == "random":
         rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
         rows, few = (2, 1) if config["k"] > LONG else (24, 8) if merged else (rows, 12)
@@ -102,6 +104,16 @@ def _outliers(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
         if f"{side}_outlier" in inputs:
             inputs[f"{side}_outlier"][:] = start + np.arange(config["k"])
     return inputs
+
+
+def _odd(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
+    """All positions but one are outliers of A of value 0; the one is dense, then an outlier of B of value 1."""
+    inputs = _rows(config, ports, 4)
+    inputs["a_mask"][:], inputs["a_mask"][:, 1] = 1, 0
+    inputs["b_mask"][2:, 1], inputs["b_outlier"][2:, 1] = 1, ONE
+    odd = np.arange(4) % 2
+    inputs["a_scale"] = inputs["a_scale"] | odd
+    return inputs | {name: inputs[name] | odd[:, None] for name in ("a_codebook", "products")}
 
 
 def _cancelling(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:

@@ -49,6 +49,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _widths(config)
         yield from _operands(config)
         yield _unopened(config)
+        yield _misread(config)
     if kind == "random":
         yield from _random(config, seed)
 
@@ -135,6 +136,14 @@ def _unopened(config: Config) -> Cases:
     first = _edges(config, [Shape(2, macs), Shape(_slab(config), macs)])
     why = "from reset, sums start from 0 in a tile that does not open"
     return Cases("edge", why, side_by_side([{name: array[: len(later[name])] for name, array in first.items()}, later]))
+
+
+def _misread(config: Config) -> Cases:
+    """A tile with a large odd shift, then one whose first outlier alone has a coded weight."""
+    macs = config["macs"]
+    edges = _edges(config, [Shape(1, 1, shifts=1), Shape(1, macs, 1)], shift=ONE + 1, row_sum=0x5C00, x=ONE, w=0x4500)
+    edges["w_coded"][:] = np.arange(macs) == 0
+    return Cases("edge", "the last bit of the shift, and the first of the coded weights", side_by_side([edges]))
 
 
 def _values(config: Config) -> Iterator[Cases]:
