@@ -35,8 +35,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _cases(kind, why, ports, t, rows, "D-kllm-14")
         if config["mode"] == "fixed":
             largest = (1 << config["bits"]) - 1
-            near = fp16.bits(fp16.to_f16((np.arange(largest) + np.float32(0.5)) / np.float32(largest)))
-            yield _cases(kind, "scores nearest to every tie", ports, t, [(near.tolist(), [ONE])], "D-kllm-15")
+            nearest = fp16.bits(fp16.to_f16((np.arange(largest) + np.float32(0.5)) / np.float32(largest)))
+            yield _cases(kind, "scores nearest to every tie", ports, t, [(nearest.tolist(), [ONE])], "D-kllm-15")
         if config["mode"] == "max":
             yield _cases(kind, "an integer 1 of subnormal value", ports, t, [([0x1000, 0x0800], [ONE])])
     if kind == "random":
