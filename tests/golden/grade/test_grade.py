@@ -13,8 +13,15 @@ from tests.golden.grade import plain
 PRODUCT = [f"{id}/out.outlier" for id in ("zero", "nan", "nan_sign", "nan_full", "nan_infinity", "nan_zero")]
 CROSSED = [f"crossed/out.d/{i}/{i + 1}" for i in range(21, 29)]
 BIAS = [f"{id}/in.bias_b/3" for id in ("narrowed", "stuck_at_0")]
+LAST = ["stuck_at_0/in.a_scale/0", "stuck_at_0/in.products/0"]
 BOOK = ["stuck_at_0/in.a_codebook/0", "stuck_at_1/in.a_codebook/15"]
 SCORE = ["stuck_at_1/in.score/0", "inverted/in.score/0", "stuck_at_0/in.window/0"]
+WIDE = [
+    *(f"crossed/out.low_slot/{i}" for i in ("4/5", "5/6", "6/7")),
+    *(f"columns_{count}/in.position" for count in (18, 36, 72)),
+    "nibbles/in.n_low",
+    "stuck_at_1/in.n_low/0",
+]
 WIDTH = ["stuck_at_1/in.m/2", "inverted/in.m/2", "stuck_at_1/in.m/3"]
 WRAPS = ["D-olive-11/the exponent of an outlier beyond the largest wraps"]
 MIDWAY = ["bytes/in.codebook", "fp16/half_away", "fp16/half_up", "fp16/half_down"]
@@ -38,12 +45,20 @@ ALONE = (
     ("mmaovp-i8_i8", "outliers of six", ["stuck_at_0/in.bias_b/1"]),
     ("mmaovp-i8_i8_saturate", "outliers of six", ["stuck_at_0/in.bias_b/0", "stuck_at_0/in.bias_b/1"]),
     ("score_quantizer-fixed3", "scores nearest", ["stuck_at_1/in.p/0"]),
+    ("score_quantizer-max8", "an integer 1", ["flush/out.scale", "flush_positive/out.scale"]),
     ("orizuru-n16_total_order", "-0 remains", ["zero/out.root_max"]),
     ("orizuru_passes-n18_drained", "-0 remains", ["zero/out.root_max"]),
     ("kllm_chip-sums", "an output that", ["zero_sign/out.y", "nibbles/in.a_codebook", "stuck_at_0/in.a_codebook/0"]),
     ("kllm_chip-column", "an output that", ["zero_sign/out.y", *BOOK]),
     ("kllm_chip-counter", "an output that", ["zero_sign/out.y", *BOOK]),
     ("kllm_chip-softmax", "an output that", BOOK),
+    (
+        "index_matmul-long",
+        "one product, or one",
+        [*(f"{id}/in.a_codebook/0" for id in ("stuck_at_0", "stuck_at_1", "inverted")), *LAST],
+    ),
+    ("pe_lane-integer", "the last bit", ["stuck_at_0/in.shift/0", "reversed/in.w_coded"]),
+    ("pe_lane-column", "the last bit", ["stuck_at_0/in.shift/0"]),
     ("page_manager-paper", "a prompt of one", ["stuck_at_0/in.prompts/0"]),
     ("page_manager-diffkv", "a prompt of one", ["stuck_at_0/in.prompts/0"]),
     ("free_page_list-small", "page 0 stays", ["dead/in.ids/1", "dead/in.ids/3", "stuck_at_0/in.ids/0"]),
@@ -60,6 +75,8 @@ ALONE = (
         "another mean is",
         ["crossed/out.low_slot/4/5", "crossed/out.low_slot/5/6", "nibbles/in.n_low", "stuck_at_0/in.window/0"],
     ),
+    ("generation_compressor-wide", "another mean is", WIDE),
+    ("generation_compressor-wide_cumulative", "another mean is", WIDE),
     (
         "bfp_converter-exact",
         "two columns of",

@@ -50,6 +50,8 @@ def edge(config: Config) -> Blocks:
         outliers = {"a_mask": 1, "a_outlier": 0x4900 + place % 256, "b_index": place % size}
         inexact = _rows(config, 2, **outliers, b_codebook=book, b_scale=[0x3555, 0x2E66])
         yield "every position an outlier of A, weights that are inexact in fp16", inexact, "D-kllm-32"
+    if config["k"] > LONG and {"a_mask", "b_mask"} <= names:
+        yield "one product, or one outlier of B, of even words and of odd ones", _odd(config)
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
@@ -102,6 +104,15 @@ def _outliers(config: Config) -> Inputs:
         for mask in [masks[row % len(masks)]] if row < 2 else masks:
             inputs[mask][row, positions] = 1
     return inputs
+
+
+def _odd(config: Config) -> Inputs:
+    """All positions but one are outliers of A of value 0; the one is dense, then an outlier of B of value 1."""
+    inputs, odd = _rows(config, 4), np.arange(4) % 2
+    inputs["a_mask"][:], inputs["a_mask"][:, 1] = 1, 0
+    inputs["b_mask"][2:, 1], inputs["b_outlier"][2:, 1] = 1, ONE
+    inputs["a_scale"] = inputs["a_scale"] | odd
+    return inputs | {name: inputs[name] | odd[:, None] for name in ("a_codebook", "products")}
 
 
 def _cancelling(config: Config) -> Inputs:

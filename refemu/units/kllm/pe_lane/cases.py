@@ -53,6 +53,11 @@ def edge(config: Config) -> Blocks:
     first = _edges(config, [Shape(2, config["macs"]), Shape(_slab(config), config["macs"])])
     cut_off = {name: array[: len(later[name])] for name, array in first.items()}
     yield "from reset, sums start from 0 in a tile that does not open", side_by_side([cut_off, later])
+    # a tile with a large odd shift, then one whose first outlier alone has a coded weight
+    shapes = [Shape(1, 1, shifts=1), Shape(1, config["macs"], 1)]
+    misread = _edges(config, shapes, shift=ONE + 1, row_sum=0x5C00, x=ONE, w=0x4500)
+    misread["w_coded"][:] = np.arange(config["macs"]) == 0
+    yield "the last bit of the shift, and the first of the coded weights", side_by_side([misread])
 
 
 def random(config: Config, seed: Seeds) -> Blocks:

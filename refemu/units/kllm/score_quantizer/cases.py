@@ -33,6 +33,8 @@ def edge(config: Config) -> Blocks:
         largest = (1 << config["bits"]) - 1
         near = patterns16((np.arange(largest) + np.float32(0.5)) / np.float32(largest))
         yield _cases("scores nearest to every tie", config, [(near, [ONE])], "D-kllm-15")
+    if config["mode"] == "max":
+        yield _cases("an integer 1 of subnormal value", config, [([0x1000, 0x0800], [ONE])])
 
 
 def random(config: Config, seed: Seeds) -> Blocks:

@@ -69,9 +69,8 @@ def edge(config: Config) -> Blocks:
         yield why, _rounded(config), "D-arith-2"
     if slots > LANES:
         yield "the least score in lane 127; ties over lanes and within one", _lanes(config), "D-leankv-28"
-    if slots <= LANES or alphas:
-        why = "another mean is least if a position reads as 0, or the window or a score is one off"
-        yield why, _misread(config)
+    why = "another mean is least if a position reads as 0, or the window or a score is one off"
+    yield why, _misread(config)
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
@@ -94,14 +93,18 @@ def _by_share(config: Config) -> bool:
 
 def _misread(config: Config) -> Inputs:
     """Tokens without position 0; the last row has a window of 3, in which the least mean does not count."""
-    few, last = config["slots"] - 1, 1 + 1 / (1 << 23)
-    heads: list[Head] = [([8] * few + [24], [], (0, 8))] * 2
-    heads += [([16] * (few - 7) + [8 * last, *[16] * 3, 8, *[16] * 3], [], (0, 8)), ([8] * few + [1], [], (0, 16))]
-    if config["policy"] == "diffkv":
-        heads = [([8, 24, 24, 24, 4], [9] * 32, (0, 64))]
-    inputs = {name: array + (name in ("position", "n")) for name, array in _heads(config, heads).items()}
+    slots, last = config["slots"], 1 + 1 / (1 << 23)
+    heads: list[Head] = [([8] * (slots - 1) + [24], [], (0, 8))] * 2
+    heads += [([16] * (slots - 8) + [8 * last, *[16] * 3, 8, *[16] * 3], [], (0, 8))]
+    heads += [([8] * (slots - 1) + [1], [], (0, 16))]
+    if slots > LANES:
+        high, limits = [8, 24, 24, 24, 4], (0, 64 if config["policy"] == "diffkv" else 2)
+        heads = [(high, [9] * 64, limits), ([8] * (slots - 1) + [64], [], limits), (high, [9] * 32, limits)]
+    inputs = {name: np.array(array) for name, array in _heads(config, heads).items()}
+    inputs["position"] += np.arange(slots) < (inputs["n_high"] + inputs["n_low"])[:, None]
+    inputs["n"] += 1
     for name in ("score", "position"):
-        inputs[name][1:2] = inputs[name][1:2, ::-1]
+        inputs[name][1:2] = np.roll(inputs[name][1:2], 1, axis=1)
     inputs["window"][-1] += 1
     return inputs
 

@@ -10,7 +10,7 @@ from refemu.units.leankv.free_page_list import UNIT
 def test_edges_empty_the_list_and_wrap(name: str) -> None:
     """The second block takes the pages one by one: head and tail pass the end of the ring once each."""
     config = UNIT.configs[name]
-    emptied, single, _, *long = (UNIT.evaluate(config, block.inputs) for block in UNIT.cases(config, "edge", 0))
+    emptied, single, _, *long, _ = (UNIT.evaluate(config, block.inputs) for block in UNIT.cases(config, "edge", 0))
 
     assert (emptied.free[0] == 0).tolist() == [True, True, False, False, True]
     assert (single.allocated, single.recycled, single.wraps) == (config["pages"], config["pages"], 2)
