@@ -163,3 +163,11 @@ def test_values_are_within_their_ranges() -> None:
                 assert low <= value - ((value & half) << 1) <= high and least <= value <= most
     short = terms.mul(terms.zext(terms.variable("x", 4), 20), terms.sext(terms.variable("y", 5), 20))
     assert ranges.signed(short) == (-240, 225)
+
+
+def test_short_number_below_normal_ones_is_rounded() -> None:
+    word = terms.fp("pattern16", terms.fp("fmul", X[16][0], terms.real(2.0**-12)))
+    (lowered,) = Lowering().of([word])
+    given = {"a16": rows(1)["a16"]}
+    first, second = terms.evaluate([word, lowered], given, ROWS)
+    assert (first == second).all()
