@@ -69,12 +69,12 @@ class PeLane(Macs):
         return {"turns": 1, "ready": 1, "fresh": 1, **({} if self.integer else {"amount": ()})}
 
     def invariant(self, state: DeclaredState) -> bool:
-        """A tile that is not full has room for the next columns; no edge is beyond its slab, merge or outliers."""
+        """A tile that is not full takes the next columns; no edge is beyond its slab, merge or outliers."""
         most = self.macs - (self.counters if self.lane_mapping == "counter" else 1)
         turns = self.concat // (self.counters * self.inputs)
         counts = state.left_turns <= state.turns_held <= turns and state.merging <= self._merge_edges()
-        room = state.columns <= most or (state.full and state.columns <= self.macs)
-        return room and state.working <= self.macs and counts and (state.phase != SPARSE or state.left > 0)
+        fits = state.columns <= most or (state.full and state.columns <= self.macs)
+        return fits and state.working <= self.macs and counts and (state.phase != SPARSE or state.left > 0)
 
     @constant
     def concats(self) -> list[Concat]:
