@@ -75,7 +75,10 @@ def test_invariant_of_a_latched_input_is_not_preserved(monkeypatch: pytest.Monke
     assert equivalence.demands(lift.lift(unit, unit.configs["wrap"]), 20).outcome == "refuted"
 
 
-@pytest.mark.parametrize("name", ["fdgf:small", "bfp_pe:exact", "orizuru_clocked:n8"])
+LANES = ["pe_lane:column", "pe_lane:counter", "pe_lane:integer"]
+
+
+@pytest.mark.parametrize("name", ["fdgf:small", "bfp_pe:exact", "orizuru_clocked:n8", *LANES])
 @pytest.mark.long
 def test_invariant_lasts_and_admits_all_demands(name: str) -> None:
     pytest.importorskip("bitwuzla", reason="no solver here: the extra `formal`")

@@ -204,7 +204,7 @@ def rounded(x: Number, form: Format) -> Number:
     """The nearest number of a format, of two the one whose last bit is 0; beyond it an infinity."""
     if x.format == form:
         return x
-    n = normalized(x, form.precision + 2)
+    n = normalized(x, max(form.precision + 2, EXPONENT))
     width = n.width
     extra = width - form.precision
     place = terms.add(n.exponent, exponent(extra))  # of the last bit that is left
@@ -212,8 +212,6 @@ def rounded(x: Number, form: Format) -> Number:
         place = terms.ite(terms.slt(place, exponent(form.least)), exponent(form.least), place)
         shift = terms.sub(place, n.exponent)
         shift = terms.ite(terms.slt(exponent(width + 1), shift), exponent(width + 1), shift)
-        if width < EXPONENT:
-            raise AssertionError("a format has 11 bits at least, and no width is below 13")
         left, half, rest = cut(n.significand, shift)
         left = terms.extract(left, 0, form.precision)
     else:

@@ -165,3 +165,11 @@ def test_values_are_within_their_ranges() -> None:
     assert ranges.signed(short) == (-240, 225)
     assert ranges.signed(terms.extract(short, 4, 6)) == (-15, 14)
     assert ranges.signed(terms.shl(short, terms.zext(terms.variable("z", 2), 20))) == (-1920, 1800)
+
+
+def test_short_number_below_normal_ones_is_rounded() -> None:
+    word = terms.fp("pattern16", terms.fp("fmul", X[16][0], terms.real(2.0**-12)))
+    (lowered,) = Lowering().of([word])
+    given = {"a16": rows(1)["a16"]}
+    first, second = terms.evaluate([word, lowered], given, ROWS)
+    assert (first == second).all()

@@ -14,7 +14,7 @@ from refemu.units import AnyUnit, Config, DeclaredState, Flag, Lanes, Result, Ru
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import IndexCounter
 from refemu.units.kllm.pe_lane.macs import Changes, Macs, Values
-from refemu.units.kllm.pe_lane.registers import IDLE, MOST, PHASES, REDUCE, LaneSizes
+from refemu.units.kllm.pe_lane.registers import IDLE, MOST, PHASES, REDUCE, SPARSE, LaneSizes
 
 WORK = ("a_scale", "shift", "b_scale", "row_sum", "bias")  #: operands of a tile, from the ports to registers
 WORK_FLAGS = ("closes", "shifts", "biases")
@@ -67,6 +67,14 @@ class PeLane(Macs):
     def initial(self) -> Mapping[str, Any]:
         """Reset values: counters start from 0, and a slab may come."""
         return {"turns": 1, "ready": 1, "fresh": 1, **({} if self.integer else {"amount": ()})}
+
+    def invariant(self, state: DeclaredState) -> bool:
+        """A tile that is not full takes the next columns; no edge is beyond its slab, merge or outliers."""
+        most = self.macs - (self.counters if self.lane_mapping == "counter" else 1)
+        turns = self.concat // (self.counters * self.inputs)
+        counts = state.left_turns <= state.turns_held <= turns and state.merging <= self._merge_edges()
+        fits = state.columns <= most or (state.full and state.columns <= self.macs)
+        return fits and state.working <= self.macs and counts and (state.phase != SPARSE or state.left > 0)
 
     @constant
     def concats(self) -> list[Concat]:
