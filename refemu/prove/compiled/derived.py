@@ -220,7 +220,7 @@ def compared(
             share = (end - time.monotonic()) / (len(asked) - at) / patience
             if in_order and sums.long(conditions):
                 known = [term for name in pairs if name not in left for _, term in pairs[name]]
-                part = _over_any(shared, what, terms.substitute(conditions, dict(same)), known, share / 4)
+                part = _over_any(shared, what, terms.substitute(conditions, dict(same)), known, share / 8)
                 if part.outcome == "proved":
                     left.remove(what)
                     parts[what] = part
