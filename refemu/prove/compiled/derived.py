@@ -212,18 +212,19 @@ def compared(
     shared, equal, by_name = Shared(assumed), dict[int, Term](), {port.name: port for port in ports}
     parts: dict[str, Part] = {}
     left = [what for what, each in wrong.items() if terms.any_of(each) is not terms.FALSE]
-    for name in pairs.keys() - set(left):
-        equal |= _words(by_name[name], pairs[name])
+    same = [item for name in pairs if name not in left for item in _words(by_name[name], pairs[name]).items()]
     left = sorted(left, key=lambda what: -len(pairs.get(what, ())))  # registers first, from which outputs follow
     for patience, in_order in ((4, False), (2, True), (1, False), (1, True)):
         for at, what in enumerate(asked := list(left)):
             conditions = terms.substitute(wrong[what], equal)
-            known = [term for name in pairs if name not in left for _, term in pairs[name]]
             share = (end - time.monotonic()) / (len(asked) - at) / patience
-            if in_order and (part := _over_any(shared, what, conditions, known, share / 4)).outcome == "proved":
-                left.remove(what)
-                parts[what] = part
-                continue
+            if in_order and sums.long(conditions):
+                known = [term for name in pairs if name not in left for _, term in pairs[name]]
+                part = _over_any(shared, what, terms.substitute(conditions, dict(same)), known, share / 8)
+                if part.outcome == "proved":
+                    left.remove(what)
+                    parts[what] = part
+                    continue
             conditions = sums.ordered(conditions) if in_order else conditions
             rounded = [each for each in terms.order(conditions) if each.op.startswith("pattern")]
             shared.points |= {each.number: each for each in (*rounded, *(sums.long(conditions) if in_order else ()))}
