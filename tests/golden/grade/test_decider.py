@@ -15,6 +15,7 @@ from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import decider, decisions, model
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.decider import Decider
+from refemu.units.olive.flint_decoder import flint_decoder
 from refemu.units.unit import Cases
 from tests.golden.grade import plain
 
@@ -117,15 +118,18 @@ def test_late_faults_need_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert decision.reason == "it needs more than 0 steps from reset, or is equivalent"
 
 
+def line_of(text: str) -> int:
+    """Number of the line of flint_decoder with a text."""
+    lines = inspect.getsource(flint_decoder).splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
 def test_mutants_and_their_tables_have_terms() -> None:
     answers, decide = of("flint_decoder-flint4")
     mutants = {fault.id: fault for fault in model.faults(answers)}
-    counter = next(
-        fault for id, fault in mutants.items() if "/constant/" in id and id.endswith("/(0)") and "/65/" in id
-    )
-    tables = [
-        fault for id, fault in mutants.items() if id.startswith("flint_decoder/24/constant") and id.endswith("/1")
-    ]
+    table, counts = (f"flint_decoder/{line_of(text)}/constant" for text in ("FLINT4_PAIRS: Pairs", '"decodes": 1'))
+    counter = next(fault for id, fault in mutants.items() if id.startswith(counts) and id.endswith("/(0)"))
+    tables = [fault for id, fault in mutants.items() if id.startswith(table) and id.endswith("/1")]
 
     assert decide.decide(counter, answers).equivalent
     assert tables and not any(decide.decide(fault, answers).equivalent for fault in tables)

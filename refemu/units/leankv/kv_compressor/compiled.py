@@ -90,8 +90,8 @@ class Heads:
 
     def __init__(self, device: KvCompressor, count: int) -> None:
         high, low = device.pages
-        self.images: np.ndarray = high.empty(count * (device.high_pages + device.low_pages))
-        self.images = self.images.reshape(count, -1, high.size // 2)
+        pages = device.high_pages + device.low_pages
+        self.images: np.ndarray = high.empty(count * pages).reshape(count, pages, high.size // 2)
         self.stored: np.ndarray = np.zeros((count, 2), np.int64)
         self.counts: np.ndarray = np.zeros(2, np.int64)  #: tokens requantized and pruned
         self._rooms = np.array([device.counts, (high.tokens, low.tokens)], np.int64)

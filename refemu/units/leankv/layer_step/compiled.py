@@ -83,7 +83,10 @@ class Devices:
         pages = *layout_of(self.pages), numbers, settings, sections_of(self.pages)
         storage = [array for page in self.pages.sections for array in kv_compressor.storage(page, self.pages.preset)]
         rule = np.array([*rule_of(compressor), arithmetic.gqa == "mean"], np.int64)
-        images, held = self.images.reshape(self.count, self.device.shape.pages, -1), (self.requests, self.loaded)
+        images, held = (
+            self.images.reshape(self.count, self.device.shape.pages, self.images.shape[-1]),
+            (self.requests, self.loaded),
+        )
         operands = (
             *(ports, outputs, tuple(registers.values()), pools, held, images, self.sizes),
             *(sums_of(self.device.shape.entries), pages, tuple(storage), rule),

@@ -29,7 +29,7 @@ def get_scores(
 
 def most(lengths: np.ndarray) -> int:
     """Most slots of a head, at least 2: one lane would have no axis."""
-    return max(2, int(np.max(lengths[..., 0] + lengths[..., 1])))
+    return max(2, int(np.max(lengths[..., 0] + lengths[..., 1], initial=0)))
 
 
 def _segment(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, section: int) -> np.ndarray:
