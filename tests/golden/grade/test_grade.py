@@ -104,7 +104,7 @@ def test_97_percent_of_mutants_pass() -> None:
     assert not passes({"width": Counts(120, 97, 3, 0, 15, 5)})
 
 
-@pytest.mark.parametrize(("name", "reason", "ids"), ALONE)
+@pytest.mark.parametrize(("name", "reason", "ids"), ALONE, ids=[f"{name}: {reason}" for name, reason, _ in ALONE])
 def test_faults_are_detected_by_one_case(name: str, reason: str, ids: list[str]) -> None:
     answers = plain.committed(name)
     alone = [block for block in answers.blocks if block.cases.why.startswith(reason)]
