@@ -74,8 +74,10 @@ def edge(config: Config) -> Blocks:
     yield _block("slots are reused first in, first out; a prompt may finish uncompressed", shape, [history])
     why = "two sequences in every call: most pages at once, tokens for one more page, ids in many orders"
     yield _block(why, shape, [[call for turn in range(TURNS) for call in _turn(top, turn)]], "D-leankv-38")
-    more: list[Call] = [(PROMPT, [1], [shape.high_tokens + 1], [], [])]
-    yield _block("a prompt of one token more than a page has", shape, [more])
+    more: list[Call] = [(PROMPT, [1], [shape.high_tokens + 1], [], []), (RELEASE, [1], [], [1, 0], [0, 1])]
+    yield _block(
+        "a prompt of one token more than a page has: a head retains one high token, the other a low one", shape, [more]
+    )
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
