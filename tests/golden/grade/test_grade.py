@@ -59,16 +59,8 @@ ALONE = (
     ),
     ("pe_lane-integer", "the last bit", ["stuck_at_0/in.shift/0", "reversed/in.w_coded"]),
     ("pe_lane-column", "the last bit", ["stuck_at_0/in.shift/0"]),
-    (
-        "page_manager-paper",
-        "a prompt of one",
-        ["stuck_at_0/in.prompts/0"],
-    ),
-    (
-        "page_manager-diffkv",
-        "a prompt of one",
-        ["stuck_at_0/in.prompts/0"],
-    ),
+    ("page_manager-paper", "a prompt of one", ["stuck_at_0/in.prompts/0"]),
+    ("page_manager-diffkv", "a prompt of one", ["stuck_at_0/in.prompts/0"]),
     ("free_page_list-small", "page 0 stays", ["dead/in.ids/1", "dead/in.ids/3", "stuck_at_0/in.ids/0"]),
     ("free_page_list-paper", "page 0 stays", [f"dead/in.ids/{i}" for i in range(8, 21)]),
     ("generation_compressor-static", "another mean is", [*(f"dead/in.position/{i}" for i in (12, 14, 15)), *SCORE]),
