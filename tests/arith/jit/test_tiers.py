@@ -119,7 +119,7 @@ def test_readable_form_has_the_bits_of_the_kernel(deferred, monkeypatch, name):
 @needs_compiled
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("scheme", "kernels"), [("fp16", set()), ("leankv", set()), ("harmonia-kv4", {"_choose", "bfp_operand"})]
+    ("scheme", "kernels"), [("fp16", set()), ("leankv", set()), ("harmonia-kv4", {"_choose", "_shift", "bfp_operand"})]
 )
 def test_first_command_compiles_few_kernels(tmp_path, scheme, kernels):
     def run(**variables):

@@ -3,14 +3,26 @@
 Paper: [kllm §IV-C, Fig. 7, Eq. (4)]. Composed of orizuru; events of the max tree come first.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from refemu.units import AnyUnit, Config, DeclaredState, RunFunction, Unit, constant, stepping
+from refemu.units import Config, DeclaredState, RunFunction, Unit, constant
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
 
 __all__ = ["UNIT", "ClockedOrizuru", "Result", "State", "run"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(orizuru.Result):
+    """Outputs and registers after every edge, in words; counters are totals."""
+
+    busy: np.ndarray  #: bool
+    valid: np.ndarray  #: bool
+    phase: np.ndarray
+    x_held: np.ndarray
 
 
 class ClockedOrizuru(CycleAccurate, Orizuru):
@@ -38,7 +50,7 @@ class ClockedOrizuru(CycleAccurate, Orizuru):
         return self.inner.draw(self.whole(state))
 
 
-UNIT: AnyUnit = Unit(
+UNIT: Unit[DeclaredState, Result] = Unit(
     unit_class=ClockedOrizuru,
     paper="kllm §IV-C, Fig. 7",
     meaning="the k largest and the k smallest of n values, by two trees, an event per clock edge",
@@ -47,7 +59,7 @@ UNIT: AnyUnit = Unit(
         "n16": Config(n=16, k=3, total_order=False, min_leaf="not_max"),
         "n16_total_order": Config(n=16, k=3, total_order=True, min_leaf="compare"),
     },
+    result=Result,
 )
 State: type[DeclaredState] = ClockedOrizuru.State
-Result: type[stepping.Result] = UNIT.result
-run: RunFunction[stepping.Result] = UNIT.run
+run: RunFunction[Result] = UNIT.run
