@@ -38,10 +38,7 @@ CONSTANT = {
         "paper: st.tail 7-47": "counts up alone: upper bits need thousands of transfers",
     },
     "generation_compressor": {
-        "diffkv: st.done 5-6": (
-            "tokens of a step are counted up to the slots in use, at the end of which a row shows them"
-        ),
-        "wide_cumulative: st.done 6": (
+        "diffkv: st.done 5": (
             "tokens of a step are counted up to the slots in use, at the end of which a row shows them"
         ),
         "cumulative, paper, wide, wide_cumulative: out.choice 3": "codes of the choices of another rule",
@@ -70,7 +67,7 @@ CONSTANT = {
         ),
         "cumulative, paper, static, wide_cumulative: st.total 31": "a sum of shares: no sign",
         "diffkv: st.total 0-1,4,10,31": "a sum of shares: no sign",
-        "wide: st.total 9,31": "a sum of shares: no sign",
+        "wide: st.total 9-10,31": "a sum of shares: no sign",
         "cumulative, diffkv, paper, wide, wide_cumulative: st.shares 30-31": (
             "shares of attention: no sign, no exponent above that of 1"
         ),
@@ -78,8 +75,8 @@ CONSTANT = {
             "random shares: each lane has other bits, which few wide rows set and clear"
         ),
         "static: st.shares 31": "shares of attention: no sign, no exponent above that of 1",
-        "wide: st.shares[some] 19-20,26": "random shares: each lane has other bits, which few wide rows set and clear",
-        "wide_cumulative: st.shares[some] 13,19,21-24": (
+        "wide: st.shares[some] 26": "random shares: each lane has other bits, which few wide rows set and clear",
+        "wide_cumulative: st.shares[some] 21-24": (
             "random shares: each lane has other bits, which few wide rows set and clear"
         ),
         "static: out.low_slot 0-31": "a static rule keeps no low section: -1 always",
