@@ -370,7 +370,11 @@ def _by_kind(module: ModuleType) -> Callable[[Config, Kind, int | range], Iterat
     def cases(config: Config, kind: Kind, seed: int | range) -> Iterator[Cases]:
         function = functions.get(kind, lambda: ())
         arguments = (config, seed)[: len(inspect.signature(function).parameters)]
-        return (Cases(kind, *block) for block in function(*arguments))
+        for block in function(*arguments):
+            if not isinstance(block, tuple) or len(block) not in (2, 3):
+                rule = "must yield (why, inputs) or (why, inputs, decision)"
+                raise RefusedType(f"{module.__name__}: {kind} {rule}, got {type(block).__name__}: {str(block)[:60]!r}")
+            yield Cases(kind, *block)
 
     return cases if functions else None
 

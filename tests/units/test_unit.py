@@ -1,13 +1,15 @@
 """What a descriptor derives: alternatives from `variants` next to the unit, none where there is no such module."""
 
 import dataclasses
+import importlib
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from refemu import units
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 
 
 def test_alternatives_come_from_module_that_descriptor_names() -> None:
@@ -56,3 +58,12 @@ def test_flag_without_its_output_marks_no_row() -> None:
     result = unit.evaluate(unit.configs["layer_exact"], block.inputs)
     assert unit.mark is not None and result.overflow is None
     assert not unit.mark(unit.configs["layer_exact"], block.inputs, result)["OVERFLOW"].any()
+
+
+@pytest.mark.parametrize(("block", "got"), [("why", "str: 'why'"), (("why",), "tuple: ")])
+def test_cases_without_inputs_are_rejected(block: object, got: str) -> None:
+    module = ModuleType("mine.cases")
+    vars(module)["edge"] = lambda config: iter([block])
+    cases = importlib.import_module("refemu.units.unit")._by_kind(module)
+    with pytest.raises(RefusedType, match=rf"mine\.cases: edge must yield \(why, inputs\) or .*, got {got}"):
+        list(cases(units.Config(), "edge", 0))

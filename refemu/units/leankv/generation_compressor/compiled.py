@@ -57,7 +57,7 @@ def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequen
 
 
 class Decisions(NamedTuple):
-    """Decide for heads (...), with the outputs of `run`."""
+    """Outputs of `run`, for heads (...)."""
 
     choice: np.ndarray
     victim: np.ndarray
